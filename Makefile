@@ -82,9 +82,9 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	PYTHONPATH=tests:tests/surfaces/cli:tests/web $(BIN)/python tests/golden/screens.py
 	$(BIN)/python tests/docs/row_coverage.py
 
-test-real: .venv/test  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
+test-real: .venv/browser .venv/prometheus  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
 	PYTHONPATH=tests $(BIN)/python -m real.run $(TOOL:%=--tool %) $(CASE:%=--case %)
-	$(if $(TOOL)$(CASE),,MATINS_TEST_REAL=1 $(BIN)/pytest -q tests/security/test_isolation_tools.py tests/mcp/test_mcp_inspector.py)
+	$(if $(TOOL)$(CASE),,MATINS_TEST_REAL=1 $(BIN)/pytest -q tests/security/test_isolation_tools.py tests/mcp/test_mcp_inspector.py tests/surfaces/http/test_watching.py tests/web/test_oidc_provider.py)
 
 record-real: .venv/test  ## the same, and what the tools wrote becomes the recordings that `make test` replays
 	PYTHONPATH=tests $(BIN)/python -m real.run --record tests/recordings $(TOOL:%=--tool %) $(CASE:%=--case %)
@@ -113,6 +113,7 @@ bench-http: .venv/run  ## the API under load, while schedules fire
 	$(BIN)/python benchmarks/api.py
 	$(BIN)/python benchmarks/api.py --schedules 1000 --only page: --seconds 5
 	$(BIN)/python benchmarks/api.py --schedules 100000 --only page: --seconds 5
+	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/agent_tools.py
 
 bench-audit: .venv/run  ## `matins audit verify` on a log of a million events; URL= for PostgreSQL
@@ -157,6 +158,12 @@ clean:  ## remove what the other targets made
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer > /dev/null || \
 	  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends pgbouncer > /dev/null; } || \
 	  { echo "The tests of the stores need PgBouncer: as root, 'apt-get install pgbouncer' brings it"; exit 1; }
+	@touch $@
+# A real Prometheus scrapes /metrics.
+.venv/prometheus: .venv/test
+	@command -v prometheus > /dev/null || \
+	  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus > /dev/null; } || \
+	  { echo "The test of the metrics needs Prometheus: as root, 'apt-get install prometheus' brings it"; exit 1; }
 	@touch $@
 .venv-bench-cron/installed .venv-bench-durable/installed .venv-bench-apscheduler4/installed: .venv-bench-%/installed: .venv-bench-%/bin/python pyproject.toml
 	.venv-bench-$*/bin/python -m pip install --quiet --editable ".[bench-$*]"

@@ -8,6 +8,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ WORK = (
     "label-new", "log-anomalies", "flaky-tests", "dependency-updates", "dead-links", "morning-brief", "unit",
 )  # fmt: skip
 PROMPT = "Read what is new; last time: {{last_outcome}}. Say in one paragraph what a person should know, and why."
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 TROUBLES = (
     ("429 Too Many Requests", 31, 118, 40),
     ("Disk quota exceeded: /var/backups", 3, 21, 12 * 60),
@@ -51,9 +52,6 @@ def fill(m: Matins, path: Path, *, schedules: int = 2_000, runs: int = 100_000, 
     for name, _ in known:
         m.agents.set(name, provider="anthropic", **echo)
     m.quiet_hours.set("nights", windows="22:00-06:00")
-    m.budgets.set("everything", period="day", max_cost="$120", timezone="UTC")
-    m.budgets.set("web-review", scope="agent", of="web-review", period="day", max_cost="$12", timezone="UTC")
-    m.budgets.set("research-digest", scope="agent", of="research-digest", period="day", max_cost="$8", timezone="UTC")
     m.add_many([_schedule(number, *known[number % len(known)]) for number in range(schedules)])
     m.add(
         "deploy", when="0 0 1 1 *", agent="web-release", approval="owner_approve", approval_timeout="6h",
@@ -65,6 +63,18 @@ def fill(m: Matins, path: Path, *, schedules: int = 2_000, runs: int = 100_000, 
         m.run(name)
     given = json.dumps({"now": m.clock.now_ms(), "runs": runs, "days": days})
     subprocess.run([sys.executable, __file__, str(path), given], check=True)
+    _budgets(m)
+
+
+def _budgets(m: Matins) -> None:
+    """Limits beside what was spent already: one has room, one is nearly used."""
+    day = m.system.spend(since=f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z")
+    spent = {share.name: float(share.cost.strip("$")) for share in day.agents}
+    limit = {"period": "day", "timezone": "UTC"}
+    m.budgets.set("everything", max_cost=f"${sum(spent.values()) * 1.4 + 5:.0f}", **limit)
+    for agent, room in (("web-review", 1.07), ("research-digest", 2), ("ops-backup", 1.6)):
+        most = f"${spent.get(agent, 0) * room + 1:.2f}"
+        m.budgets.set(agent, scope="agent", of=agent, max_cost=most, **limit)
 
 
 def _schedule(number: int, agent: str, team: str) -> dict[str, Any]:
@@ -97,25 +107,32 @@ def _rows(connection: sqlite3.Connection, now: int, runs: int, days: int) -> Non
         incidents += [
             (each, error, -(-(often - index) // len(mine)), ats[0], ats[-1]) for index, each in enumerate(mine)
         ]
-    times.sort(key=lambda each: each[0])
+    times = _slots(times)
     first = connection.execute("SELECT coalesce(max(id), 0) FROM runs").fetchone()[0] + 1
     rows, spent = [], []
     for number, (at, (schedule, agent, _), error) in enumerate(times, first):
         skipped = error is None and chance.random() < 0.01
-        lasted, cost = chance.randrange(4_000, 500_000), chance.randrange(4_000, 160_000)
+        lasted, cost = chance.randrange(4_000, 500_000), chance.randrange(1_000, 40_000)
         state, reason, outcome = _end(chance, error, cost, skipped=skipped)
-        started = (None, at) if skipped else (at, min(at + lasted, now))
-        rows.append((number, schedule, 1, at, state, 1, 1, 1, at, *started, 1, reason, outcome))
+        begun = at + chance.randrange(20, 400)
+        started = (None, at) if skipped else (begun, max(begun, min(begun + lasted, now)))
+        evidence = json.dumps({"run": str(number - 40), "state": "running"}) if skipped else None
+        rows.append((number, schedule, 1, at, state, 1, 1, 1, at, *started, 1, reason, evidence, outcome))
         if not skipped:
             spent.append((number, schedule, agent, at, 0, 0, cost, cost // 9, 0, at + lasted))
     connection.executemany(
         "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, started_at,"
-        " ended_at, slots, reason, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows,
+        " ended_at, slots, reason, evidence, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows,
     )  # fmt: skip
     connection.execute("UPDATE meta SET value = ? WHERE key = 'next_run_id'", (first + len(rows),))
     connection.executemany(
         "INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, 1, 0, ?)",
         [(row[0], row[9]) for row in rows if row[9] is not None],
+    )
+    said = [(row[0], json.loads(row[14])) for row in rows if row[14]]
+    connection.executemany(
+        "INSERT INTO run_texts VALUES (?, ?)",
+        [(run, each.get("error") or each["result"]["text"]) for run, each in said],
     )
     connection.executemany("INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent)
     last = {row[1]: row[0] for row in rows if row[12] == "failed"}
@@ -129,6 +146,17 @@ def _rows(connection: sqlite3.Connection, now: int, runs: int, days: int) -> Non
     )
 
 
+def _slots(times: list[tuple[int, Any, str | None]]) -> list[tuple[int, Any, str | None]]:
+    """The same at whole minutes, in order; a schedule has one of each."""
+    taken: dict[tuple[int, int], tuple[int, Any, str | None]] = {}
+    for at, schedule, error in sorted(times, key=lambda each: (each[2] is None, each[0])):
+        slot = at // MINUTE_MS * MINUTE_MS
+        while (schedule[0], slot) in taken:
+            slot -= MINUTE_MS
+        taken[schedule[0], slot] = (slot, schedule, error)
+    return sorted(taken.values(), key=lambda each: each[0])
+
+
 def _suffers(kind: int, agent: str) -> bool:
     whom = ("web-review web-triage research-digest", "ops-backup", "web-labels", "research-crawl", "web-tests")
     return agent in whom[kind].split()
@@ -136,7 +164,7 @@ def _suffers(kind: int, agent: str) -> bool:
 
 def _end(chance: random.Random, error: str | None, cost: int, *, skipped: bool) -> tuple[int, str | None, str | None]:
     if skipped:
-        return 12, "quiet_hours", None
+        return 12, "already_running", None
     text = "" if error else chance.choice(ANSWERS)
     result = {
         "executed": True, "succeeded": error is None, "text": text, "turns": 3,

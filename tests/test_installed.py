@@ -23,7 +23,7 @@ REGISTERED = {
     "matins.file_formats": "cortex",
     "matins.importers": "cortex corvid crontab github-actions herdctl hermes openclaw polpo syris systemd",
     "matins.jobs": (
-        "codebase_review council_launch custom dependency_audit fork_repo github_suggest improvement_loop "
+        "codebase_review council_launch custom dependency_audit expect_ping fork_repo github_suggest improvement_loop "
         "memory-index-regen memory_maintenance message reputation_attestation review_prs scheduled-task send_message "
         "star_repo task-archive task-dispatch work_task"
     ),

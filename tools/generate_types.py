@@ -143,7 +143,7 @@ def types_text() -> str:
     imports = "".join(sorted([*_IMPORTS, *calls]))
     results = ", ".join(sorted(_result(kind) for kind in found))
     parts = [_HEAD + _TYPES_IMPORTS.format(imports=imports, results=results)]
-    for declared in SETTINGS.values():
+    for declared in [*SETTINGS.values(), *(each for kind in found for each in kind.table.values())]:
         if isinstance(declared.kind, kinds.Records):
             parts += list(_settings(declared.kind.record.__name__, settings_of(declared.kind.record), {}))[:1]
     parts += _settings("Schedule", SETTINGS, {"when": "When"})
@@ -194,6 +194,7 @@ def _noun(kind: RecordKind[Any], homes: Mapping[str, str]) -> str:
     options = (", path=True" if kind.key_has_slashes else "") + (
         f', right="{kind.right}"' if kind.right != "govern" else ""
     )
+    options += ", fresh=True" if kind.fresh else ""
     read_options = ", path=True" if kind.key_has_slashes else ""
     result, one = _result(kind), kind.one
     default = "" if kind.default_key is None else f' = "{kind.default_key}"'

@@ -14,7 +14,10 @@ MatinsError
 │   │   ├── Stale            a record that was changed since it was read
 │   │   └── ManagedByFile    a record that is managed by the file: change it there
 │   ├── InvalidFile          an invalid configuration file: all its problems, with line and column
-│   └── NotAllowed           the principal lacks the right
+│   ├── NotAllowed           the principal lacks the right
+│   │   ├── SignInAgain      the browser signed in too long ago for what is asked
+│   │   └── SignInRefused    a link, a password or a provider's answer signs nobody in
+│   └── TooManyTries         to sign in
 ├── StoreError               the database
 │   ├── StoreVersionError    created by another version of Matins
 │   ├── StoreCorrupt         damaged
@@ -163,6 +166,24 @@ class InvalidFile(InvalidInput):
 
 class NotAllowed(InvalidInput):
     code = "not_allowed"
+
+
+class SignInAgain(NotAllowed):
+    """The browser signed in too long ago for what is asked."""
+
+    code = "sign_in_again"
+
+
+class SignInRefused(NotAllowed):
+    """A link, a password or a provider's answer that signs nobody in."""
+
+    code = "sign_in_refused"
+
+
+class TooManyTries(InvalidInput):
+    """Too many tries to sign in."""
+
+    code = "too_many_tries"
 
 
 class StoreError(MatinsError):

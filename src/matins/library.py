@@ -48,8 +48,9 @@ from matins.runtime.signals import Signals, Standby, engine_running
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
+from matins.service.tokens import principal_of
 from matins.store import Store, open_store
-from matins.surfaces.in_transaction import TransactionApi
+from matins.surfaces.program import Task, TransactionApi
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner
 from matins.texts.untrusted_folder import OwnFolders
@@ -60,11 +61,15 @@ if TYPE_CHECKING:
     from matins.api._awaitable import AwaitableApi
     from matins.api._types import ScheduleSettings
     from matins.api.arguments import When
+    from matins.records.file_settings import HttpServer
     from matins.runtime.engine import EngineSettings
-    from matins.surfaces.tasks import Task
+    from matins.service.traces import Traces
+    from matins.surfaces.http.app import Mounted, Who
+    from matins.surfaces.http.server import Served, Server
 
 
 log = logging.getLogger("matins")
+_COLLECTOR = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 
@@ -102,18 +107,26 @@ class Matins(TransactionApi):
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         own = self.settings
+        self._traces: Traces | None = None
+        if any(os.environ.get(name) for name in _COLLECTOR):
+            from matins.service.traces import Traces, are_wanted  # most programs send none
+
+            self._traces = Traces(self, lambda: self._store.incarnation) if are_wanted(os.environ) else None
+        traced = self._traces is not None
         self._loader = ContextLoader(
-            self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms, own.output_url
+            self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms, own.output_url, traced=traced
         )
         self._service = Service(self._store, self.clock, self._wake, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation
+        self._service.local.url = lambda: self.public_url or self.url
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.public_url: str | None = None
         """The address under which people reach the page, for links in messages; default: `url`."""
         self._supervisor = SharedSupervisor(self._new_supervisor)
         self._service.local.versions = ToolVersions(isolation, Commands(self._supervisor), self._workdir)
+        self._untrace: Callable[[], None] = lambda: None
         self._executors = ExecutorFactory(
             self._store,
             self,
@@ -136,6 +149,7 @@ class Matins(TransactionApi):
         self._calls = 0
         """Calls that own the file while they run, because this process has no engine."""
         self._control: OwnerSocketServer | None = None
+        self._servers: list[Server] = []
         self._own_folders = OwnFolders(lambda: own_folders(self.places()))
         super().__init__(InProcess(self))
 
@@ -213,8 +227,6 @@ class Matins(TransactionApi):
         process, with a record, retries and limits as any run. `settings` are those of a schedule.
         """
 
-        from matins.surfaces.tasks import Task  # most programs have none
-
         def register(function: Callable[..., Any]) -> Task[Any]:
             known = name or function.__name__
             self.job(known)(as_task(function))
@@ -260,6 +272,53 @@ class Matins(TransactionApi):
         """Let a chat service post the answers of runs into their threads, while this process runs. Returns a function
         that ends it."""
         return self.outbox.post_answers(service, channel)
+
+    # -- the page
+
+    def asgi(self, *, who: Who | None = None, url: str | None = None) -> Mounted:
+        """The page, the API and the tools of agents, for a program that mounts them: `app.mount("/matins", m.asgi())`.
+
+        `who(request)` returns the name of the person whom the program has signed in, one of `m.people`; with None,
+        the page asks for a sign-in of its own. `url` is the address at which it is mounted: for links in messages, and
+        for agents, which get it from the next start on.
+        """
+        from matins.surfaces.http.app import Mounted, scheduler_app  # here and below: most programs have no page
+        from matins.surfaces.http.parts import daemon_parts
+
+        self.url = url or self.url
+        settings = http_settings(self)
+        return Mounted(scheduler_app(self, settings, daemon_parts(self, url), who=self._finder(who)))
+
+    def serve(self, port: int = 8731, *, host: str = "127.0.0.1", who: Who | None = None) -> Served:
+        """Serve the page, the API and the tools of agents at a port, in threads of this process, until `close`.
+
+        Port 0 takes a free one. The result has the `url`, and `link()` signs a browser in. `who` as for `asgi`. Serve
+        before `start`, for agents that use the tools.
+        """
+        from matins.surfaces.http.app import Mounted, scheduler_app
+        from matins.surfaces.http.connections import Connections
+        from matins.surfaces.http.parts import daemon_parts
+        from matins.surfaces.http.server import Served, Server, hosts_of, listen, url_of
+
+        settings = http_settings(self)
+        listener = listen(host, port)
+        hosts, self.url = hosts_of(host, listener), url_of(host, listener)
+        parts = daemon_parts(self, settings.public_url)
+        app = Mounted(scheduler_app(self, settings, parts, hosts=hosts, who=self._finder(who)))
+        server = Server(app, listener, connections=Connections(settings))
+        server.start()
+        self._servers.append(server)
+        return Served(self.url, server, lambda: self.sessions.create().path)
+
+    def _finder(self, who: Who | None) -> Callable[[Any], Principal | None] | None:
+        from matins.surfaces.http.app import person_finder
+
+        def find(name: str) -> Principal | None:
+            with self._store.reading() as transaction:
+                person = self._catalog.policies(transaction).people.get(name)
+            return None if person is None else principal_of(person)
+
+        return None if who is None else person_finder(who, find)
 
     # -- use cases
 
@@ -364,6 +423,8 @@ class Matins(TransactionApi):
         path = self._store.socket_path()
         executor = self._executors.router(loop.wake, self.settings.threads, self.url, self._program_loop)
         evidence = evidence_in(self._state_folder)
+        if self._traces is not None:
+            self._untrace = self._traces.follow(self.subscribe)
         loop.start(executor, self._executors.checks(CheckExecutor, loop.wake), evidence, partial(is_gone, evidence))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
@@ -373,7 +434,10 @@ class Matins(TransactionApi):
 
     def _release(self) -> None:
         """Stop what runs beside the loop, then let another engine have the store."""
+        self._untrace()
         self.outbox.stop()
+        if self._traces is not None:
+            self._traces.close()
         self._supervisor.close()
         with self._owning:
             self._loop = None
@@ -405,6 +469,8 @@ class Matins(TransactionApi):
 
     def close(self) -> None:
         if not self._is_elsewhere:
+            for server in self._servers:
+                server.stop()
             self.stop()
             self._supervisor.close()
             self._store.close()
@@ -458,7 +524,7 @@ class Matins(TransactionApi):
 
     def _senders(self) -> Senders:
         tail = Outputs(self._service.core).tail
-        url = lambda: self.public_url or self.url  # noqa: E731
+        url = self._service.local.url
         return senders(self._store, self.clock, self._executors.commands(), self._workdir, tail, url, self.jobs)
 
     def _new_supervisor(self) -> Supervisor:
@@ -476,6 +542,15 @@ class Matins(TransactionApi):
         if self._loop is not None:
             self._loop.changed()
             self.outbox.wake()
+
+
+def http_settings(matins: Matins) -> HttpServer:
+    """The settings of the server, as they are in the store."""
+    from matins.records.file_settings import HTTP_SERVER, HttpServer
+
+    with matins.store.reading() as transaction:
+        held = HTTP_SERVER.storage.read(HTTP_SERVER, transaction, Catalog(cache=False).policies(transaction))
+    return held.get(HTTP_SERVER.noun, HttpServer())
 
 
 def _opened(url: str, clock: Clock | None) -> tuple[Store, Clock]:

@@ -38,7 +38,7 @@ TIMES_AND_AMOUNTS = {
     "timezone", "local", "utc", "day", "when", "trigger", "trigger_text", "windows", "period", "cost", "cost_per_day",
     "per_day", "per_month", "spend_today", "money", "money_reserved", "max_cost", "p50", "p95", "input", "output",
     "cached", "memory", "file_size", "timeout", "idle_timeout", "exit_timeout", "header_timeout", "body_timeout",
-    "min_interval", "max_lifetime", "approval_timeout", "usual_cost",
+    "given_to", "program_tokens", "domains", "min_interval", "max_lifetime", "approval_timeout", "usual_cost",
 }  # fmt: skip
 SENTENCES = {
     "sentence",
@@ -54,8 +54,9 @@ SENTENCES = {
 }
 """Ours: names, times and codes only."""
 PLAIN = IDS | NAMES | CODES | TIMES_AND_AMOUNTS | SENTENCES
-ONLY_THERE = {
+ONLY_THERE = {"PingAddress.path",
     "Backup.path", "CallerContext.workdir", "FilePlace.path", "FilePlan.note", "FilePlan.path", "FilePlan.waits",
+    "Invitation.link", "Person.grants",
     "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",
     "JobInput.help", "BrowserSession.token",
     "Lane.parts",

@@ -19,3 +19,12 @@ def test_a_quick_run_measures_everything() -> None:
     assert all(rate > 0 for name, rate in rates.items() if name != "nothing is asked")
     assert "read one schedule:" in result.stdout
     assert result.stdout.count("(aim ") == 7
+
+
+def test_a_quick_run_of_the_page_says_what_is_sent() -> None:
+    command = [sys.executable, str(SCRIPT.with_name("page.py")), "--quick"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    told = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert told[1]["measure"] == "/"
+    assert all(line["sent"] > 0 for line in told[1:])
+    assert result.stdout.count("(aim ") == 3

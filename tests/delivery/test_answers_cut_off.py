@@ -98,6 +98,33 @@ def test_a_kill_in_the_middle_of_a_request(kind: str, url: str, inbox: Inbox) ->
         assert ["Sent again" in one.text for one in inbox.received] == [False, True]
 
 
+def test_a_kill_before_the_mail_server_confirms(tmp_path: Path, mails: tuple[Mails, int]) -> None:
+    """B21: of a command's answer; the next process sends it under the same Message-ID."""
+    (taken, port), url = mails, f"sqlite:///{tmp_path}/m.db"
+    with closing(Matins(url)) as bench:
+        bench.smtp.set(host="127.0.0.1", port=port, sender="matins@example.com", tls="none")
+        bench.destinations.set("mail", kind="email", to=["ada@example.com"])
+        bench.add("now", when="0 0 1 1 *", command="echo It is now.", deliver=["mail"])
+        run = bench.run("now")
+    taken.released.clear()
+    first = started(url)
+    assert taken.arrived.acquire(timeout=PATIENCE_S)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    taken.released.set()
+    second = started(url)
+    try:
+        assert taken.arrived.acquire(timeout=PATIENCE_S)
+    finally:
+        second.terminate()
+        second.wait()
+    with closing(Matins(url)) as bench:
+        (answer,) = bench.runs.get(run.id).answers
+    assert answer.state == "delivered"
+    assert [message["Message-ID"] for _, message in taken.taken] == [answer.receipt] * 2
+    assert all("It is now." in message.get_body(("plain",)).get_content() for _, message in taken.taken)
+
+
 def test_a_mail_server_that_takes_a_message_and_cuts_off(mails: tuple[Mails, int]) -> None:
     """B21: the same Message-ID, by which a mailbox tells the copy."""
     taken, port = mails

@@ -33,7 +33,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "shell"): (1, "tests/docs/test_answers_page.py"),
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
-    ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
+    ("embedding.md", "python"): (12, "tests/docs/test_embedding_page.py and tests/web/test_mounted.py"),
     ("every-day.md", "sh"): (9, "tests/surfaces/cli/test_cli_every_day.py"),
     ("every-day.md", "shell"): (1, "tests/daemon/test_moving_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
@@ -50,8 +50,12 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
+    ("teams.md", "shell"): (4, "tests/docs/test_teams_page.py"),
+    ("teams.md", "yaml"): (1, "tests/docs/test_teams_page.py"),
     ("recipes.md", "yaml"): (5, "tests/daemon/test_start_page.py"),
     ("start.md", "sh"): (6, "tests/daemon/test_start_page.py"),
+    ("watching.md", "shell"): (1, "tests/surfaces/http/test_watching.py"),
+    ("watching.md", "yaml"): (1, "tests/surfaces/http/test_watching.py"),
     ("running.md", "shell"): (6, "tests/daemon/test_running_page.py"),
 }
 """How many blocks of a page a test of its own runs."""
@@ -76,6 +80,8 @@ NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("jobs.md", "text"): (1, "the same commands with other values run in tests/docs/test_jobs_page.py"),
     ("mcp.md", "json"): (1, "a file of another program; tests/mcp/test_mcp_install.py writes it"),
     ("runners.md", "toml"): (1, "an entry point; tests/executors/runners/test_runner_conformance.py has one"),
+    ("watching.md", "sh"): (1, "installs the extra; tests/service/test_traces.py sends the spans"),
+    ("watching.md", "text"): (1, "a drawing of the spans that tests/service/test_traces.py reads"),
     ("work.md", "python"): (1, "a skeleton of a class, with … for its bodies"),
 }
 """Blocks that no test runs, and why."""

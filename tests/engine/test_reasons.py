@@ -302,8 +302,9 @@ def test_times_are_told_on_the_clocks_of_the_zone_with_a_date_where_the_day_is_a
 
 def run_in(state: RunState, **given: Any) -> RunRecord:
     usual: dict[str, Any] = {
-        "id": 7, "schedule_id": 1, "schedule": "s", "rev": 1, "state": state, "slot": AT, "request_key": None,
-        "slots": 1, "first_slot": None, "epoch": 1, "attempt": 1, "not_before": None, "planned_at": AT,
+        "id": 7, "schedule_id": 1, "schedule": "s", "agent": "a", "rev": 1, "state": state, "slot": AT,
+        "request_key": None, "slots": 1, "first_slot": None, "epoch": 1, "attempt": 1, "not_before": None,
+        "planned_at": AT,
         "started_at": AT, "ended_at": None, "reason": None, "evidence": None, "outcome": None,
     }  # fmt: skip
     return RunRecord(**{**usual, **given})

@@ -102,7 +102,7 @@ def test_p4_statuses_follow_the_era(server: HttpServer) -> None:
 
 def test_p4_the_sdk_is_never_imported() -> None:
     """P4: it takes a second of CPU, for which fires would wait; neither the daemon nor the store's server needs it"""
-    modules = "matins, matins.app, matins.daemon.daemon, matins.mcp.app, matins.mcp.stdio"
+    modules = "matins, matins.app, matins.daemon.daemon, matins.mcp.app, matins.mcp.tool_server"
     code = f"import sys, {modules}; print([name for name in ('mcp', 'mcp_types', 'pydantic') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from real.tools import INSPECTOR, NODE, TOOLS, Tool
+from real.tools import INSPECTOR, NODE, OIDC_PROVIDER, TOOLS, Tool
 
 _MIN_NODE = 22
 _STAMP = "installed.json"
@@ -42,6 +42,13 @@ def inspector() -> Path:
     prefix = cache() / "inspector"
     _fetch(prefix, [INSPECTOR])
     return prefix / "node_modules" / ".bin"
+
+
+def oidc_provider() -> Path:
+    """The folder in which `oidc-provider` is installed."""
+    prefix = cache() / "oidc"
+    _fetch(prefix, [OIDC_PROVIDER])
+    return prefix
 
 
 def _fetch(prefix: Path, packages: list[str]) -> None:

@@ -12,6 +12,7 @@ _SYSTEM = f"{platform.system().lower()}-{_MACHINE}"
 NODE = "node@24.21.0"
 """Two of the tools need Node 22; the package brings one where the machine's is older."""
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
+OIDC_PROVIDER = "oidc-provider@9.8.0"
 KEY = "sk-fake-0123456789"
 """The secret with which tools come to the endpoints."""
 PRICES = {"input": "$1", "output": "$10", "cached": "$0.1"}

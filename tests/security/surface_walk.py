@@ -21,7 +21,8 @@ from matins.seeds.cortex.tools import CORTEX
 from matins.seeds.polpo import POLPO
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.app import build_app
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.openapi import openapi

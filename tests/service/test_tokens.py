@@ -240,7 +240,10 @@ def test_what_happened_to_tokens_is_told(memory: Sandbox) -> None:
     events = memory.events.list(types=["token.created", "token.revoked"])
     told = [(event.type, {name: value for name, value in event.data.items() if name != "digest"}) for event in events]
     assert told == [
-        ("token.created", {"token": made.id, "name": "laptop", "role": "viewer", "rights": None, **OWNER.signed}),
+        (
+            "token.created",
+            {"token": made.id, "name": "laptop", "role": "viewer", "rights": None, "person": None, **OWNER.signed},
+        ),
         ("token.revoked", {"token": made.id, **OWNER.signed}),
     ]
     assert OWNER.rights is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +15,7 @@ from aiosmtpd.controller import Controller
 
 class Mails:
     """What the server took. `cut_off`: it takes a message, and its confirmation is lost. `unknown`: recipients that it
-    refuses."""
+    refuses. `released` is cleared to let confirmations wait."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
@@ -21,6 +23,9 @@ class Mails:
         self.cut_off = False
         self.unknown = set[str]()
         self.farewell = "221 Bye"
+        self.arrived = threading.Semaphore(0)
+        self.released = threading.Event()
+        self.released.set()
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, to: str, options: Any) -> str:  # noqa: N802
         if to in self.unknown:
@@ -33,6 +38,8 @@ class Mails:
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - the name of aiosmtpd
         self.taken.append((envelope.rcpt_tos, email.message_from_bytes(envelope.content, policy=email.policy.default)))
+        self.arrived.release()
+        await asyncio.to_thread(self.released.wait, 60)
         if self.cut_off:
             server.transport.abort()
         return self.answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -276,10 +277,56 @@ def test_b19_what_is_refused(m: Matins, connect: Connect, postgres_server: str, 
         add(m, "b", autocommit)
     with closing(Matins(f"sqlite:///{tmp_path}/m.db")) as file, pytest.raises(InvalidInput, match="SQLite") as caught:
         file.add("a", when=YEARLY, job="print", connection=autocommit)
-    assert "postgresql://" in str(caught.value.hint)
+    assert "after your commit, with a key" in str(caught.value.hint)
     m.watch_file(tmp_path / "matins.yaml")
     with pytest.raises(Conflict, match="applies a file"):
         add(m, "c", connect())
+
+
+def test_b19_a_task_is_called_exactly_if_the_caller_commits(m: Matins, connect: Connect) -> None:
+    """B19: `.options(connection=).delay` rolls back with it, and refuses another database"""
+
+    @m.task
+    def send_mail(to: str) -> None:
+        """Send it."""
+
+    def calls() -> list[str]:
+        return [run.input["to"] for run in m.runs.list(schedule="send_mail")]
+
+    with connect() as connection:
+        handle = send_mail.options(connection=connection).delay("ada")
+        assert calls() == [], "nobody else sees it before the commit"
+    assert calls() == ["ada"]
+    with connect() as connection:
+        send_mail.options(connection=connection).delay("bob")
+        connection.rollback()
+    assert calls() == ["ada"]
+    with connect(dbname="template1") as other, pytest.raises(InvalidInput, match="The connection is to template1"):
+        send_mail.options(connection=other).delay("cid")
+    assert calls() == ["ada"]
+    assert chains(m) >= 1
+    with m:
+        assert handle.wait(60).state == "succeeded"
+
+
+def test_b19_on_sqlite_a_task_is_called_after_the_commit(tmp_path: Path) -> None:
+    """B19: a connection is refused, to this file or another; a key makes one call, however often it is repeated"""
+    with closing(Matins(f"sqlite:///{tmp_path}/m.db")) as m:
+
+        @m.task
+        def send_mail(to: str) -> None:
+            """Send it."""
+
+        for path in ("m.db", "other.db"):
+            with (
+                closing(sqlite3.connect(tmp_path / path)) as own,
+                pytest.raises(InvalidInput, match="SQLite") as caught,
+            ):
+                send_mail.options(connection=own).delay("ada")
+            assert "with a key" in str(caught.value.hint)
+        assert m.runs.list(schedule="send_mail") == []
+        ids = {send_mail.options(key="order 1").delay("ada").id for _ in range(2)}
+        assert len(ids) == len(m.runs.list(schedule="send_mail")) == 1
 
 
 def test_b19_a_user_without_rights(m: Matins, connect: Connect, postgres_server: str) -> None:

@@ -13,7 +13,8 @@ from starlette.types import Receive, Scope, Send
 from matins import Matins
 from matins.records.file_settings import HttpServer as HttpSettings
 from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.authentication import COOKIE
 from matins.surfaces.http.connections import Connections

@@ -53,6 +53,13 @@ def digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
+def _slow(matins: Matins, agent: str) -> str:
+    """A run that goes on for as long as pictures are made."""
+    matins.agents.edit(agent, command=["sleep", "900"])
+    (schedule,) = matins.list(select=f"agent={agent}", limit=1)
+    return matins.run(schedule.name, agent=agent).id
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -62,6 +69,7 @@ def main() -> None:
         busy_store.fill(matins, path, runs=3_000, days=1)
         matins.close()
         server, browser = PageServer(url), launch(playwright)
+        started = [_slow(server.matins, name) for name in ("ops-report", "web-tests", "research-digest", "web-docs")]
         for picture in PICTURES:
             browsing = Browsing(browser, server, color_scheme=picture.scheme, **picture.options).sign_in()
             page = browsing.page()
@@ -74,6 +82,9 @@ def main() -> None:
             print(FOLDER / f"{picture.name}.png")  # noqa: T201
             browsing.close()
         browser.close()
+        for run_id in started:
+            server.matins.runs.cancel(run_id)
+            server.matins.runs.wait(run_id, timeout=60)
         server.close()
     MADE_FROM.write_text(json.dumps({"digest": digest(), "pictures": [each.name for each in PICTURES]}) + "\n", "utf-8")
 

@@ -174,7 +174,7 @@ def test_an_incident_is_acknowledged(server: PageServer, page: Page) -> None:
         (new,) = transaction.incident_ids(1)
         transaction.insert_incidents([IncidentRow(new, schedule, "failed", "", "It failed.", None, None, *told)])
     page.goto("/incidents")
-    page.get_by_role("button", name="Acknowledge").click()
+    page.get_by_role("button", name="Acknowledge incident").click()
     expect(page.get_by_text("acknowledged by owner")).to_be_visible()
     assert [incident.state for incident in m.incidents.list()] == ["acknowledged"]
 

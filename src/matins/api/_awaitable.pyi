@@ -25,6 +25,7 @@ from matins.api._results import (
     QuietHours,
     Rate,
     RateLimit,
+    SignInProvider,
     Smtp,
     TemporalConnection,
     Webhook,
@@ -73,6 +74,8 @@ from matins.api._types import (
     RateSettings,
     ScheduleEdit,
     ScheduleSettings,
+    SignInProviderEdit,
+    SignInProviderSettings,
     SmtpEdit,
     SmtpSettings,
     TemporalConnectionEdit,
@@ -97,7 +100,6 @@ from matins.api.arguments import (
     Select,
     When,
 )
-from matins.api.bulk import BulkAction
 from matins.api.results import (
     Absence,
     Approval,
@@ -117,10 +119,12 @@ from matins.api.results import (
     Change,
     Check,
     Delivery,
+    Departure,
     EditForecast,
     ErasedRun,
     Event,
     Explanation,
+    FilePlace,
     FilePlan,
     Finding,
     Forecast,
@@ -128,6 +132,7 @@ from matins.api.results import (
     FoundLines,
     InboundTest,
     Incident,
+    Invitation,
     Job,
     Lanes,
     LiveRun,
@@ -166,8 +171,8 @@ from matins.api.results import (
     Usual,
     Whoami,
 )
-from matins.api.runs import ReportedOutcome, RunAction, RunOutcome
-from matins.model.access import LinkedService, Role
+from matins.api.runs import BulkAction, ReportedOutcome, RunAction, RunOutcome
+from matins.model.access import LinkedService, PersonRole, Role
 from matins.model.call import CallSource
 from matins.model.event import DeliveryState
 from matins.model.overview import ScheduleSort, ScheduleTab
@@ -332,8 +337,9 @@ class AwaitableNodes(AwaitableNoun):
         """Let a node take runs again."""
 
 class AwaitableTokens(AwaitableNoun):
-    async def list(self) -> builtins.list[Token]:
-        """List tokens; the secrets themselves are not kept."""
+    async def list(self, *, own: bool = False) -> builtins.list[Token]:
+        """List tokens; the secrets themselves are not kept. Without the right to govern, and with `own`, the caller's
+        own."""
     async def create(
         self,
         name: str,
@@ -341,23 +347,28 @@ class AwaitableTokens(AwaitableNoun):
         role: Role = "owner",
         rights: builtins.list[str] | None = None,
         expires_at: Instant | None = None,
+        program: bool = False,
     ) -> NewToken:
         """Create a token with the rights of a role, or with some of them. The token is shown here and never again.
 
-        For an agent, `name` is the agent's."""
+        The token of a person has that person's rights of now, within its own, and ends with the person. The owner makes
+        those of programs: with `program`, or as the owner of the store. For an agent, `name` is the agent's."""
     async def revoke(self, token_id: str) -> bool:
-        """Revoke a token at once. False when there is none."""
+        """Revoke a token at once: one's own, or any with the right to govern. False when there is none."""
 
 class AwaitableSessions(AwaitableNoun):
-    async def list(self) -> builtins.list[BrowserSession]:
-        """List browsers that are logged in, and links that were not opened yet."""
+    async def list(self, *, own: bool = False) -> builtins.list[BrowserSession]:
+        """List browsers that are logged in, and links that were not opened yet. Without the right to govern, and with
+        `own`, the caller's own."""
     async def create(self, *, token_id: str | None = None, person: str | None = None) -> NewSession:
         """Create a link that logs a browser in, once and within ten minutes.
 
-        It has the caller's rights, or those of a token or a person. The session ends after 12 hours without use, after
-        7 days, with the token that it came from, and when its person is deleted or gets another role."""
+        It has the caller's rights, or those of a token or a person, as they are at each request. The session ends after
+        30 days without use, after 90 days, with the token that it came from, and with its person. Without the right to
+        govern, people get a link by chat only."""
     async def revoke(self, session_id: str) -> bool:
-        """End a browser session, or void its link, at once. False when there is none."""
+        """End a browser session, or void its link, at once: one's own, or any with the right to govern. False when
+        there is none."""
 
 class AwaitableThreads(AwaitableNoun):
     async def list(self, *, before: Id | None = None, limit: Limit = 100) -> builtins.list[Thread]:
@@ -371,6 +382,8 @@ class AwaitableThreads(AwaitableNoun):
         waits while another run of the schedule is active."""
 
 class AwaitableFile(AwaitableNoun):
+    async def place(self, noun: str, name: str) -> FilePlace | None:
+        """Say where a file defines a record, for example of `budgets`; None for one that no file defines."""
     async def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
         """Preview what the file changes. Nothing is written.
 
@@ -572,6 +585,16 @@ class AwaitablePeopleNoun(AwaitableNoun):
     async def link(self, name: str, service: LinkedService) -> NewChatLink:
         """Create a code that links a person to a user of a chat service: who sends it to the bot, once and within ten
         minutes, is the person from then on. An earlier code of the person is void."""
+    async def invite(self, email: str, *, role: PersonRole = "operator", name: str | None = None) -> Invitation:
+        """Invite a person by e-mail: the link works once, within 7 days. Somebody who has the address already is
+        invited again. Without a mail server, give them the link yourself."""
+    async def leave(self, name: str, *, give_to: str | None = None) -> Departure:
+        """Delete a person with sessions, tokens and open votes. Their schedules go on, and belong to another person, or
+        to the owner. Nobody else gets the name."""
+    async def edit_me(self, *, timezone: str | None = None) -> Person:
+        """Set the caller's own time zone, for messages; None: that of the machine."""
+    async def password(self, password: str) -> bool:
+        """Set the caller's own password, to sign in with: at least 12 characters."""
     async def set(self, name: str, **settings: Unpack[PersonSettings]) -> Person:
         """Create a person, or replace it."""
     async def edit(self, name: str, **settings: Unpack[PersonEdit]) -> Person:
@@ -606,6 +629,16 @@ class AwaitableQuietHoursNoun(AwaitableNoun):
         """Delete a quiet hours policy. False when there is none."""
     async def list(self) -> builtins.list[QuietHours]:
         """List quiet hours."""
+
+class AwaitableSignInNoun(AwaitableNoun):
+    async def set(self, **settings: Unpack[SignInProviderSettings]) -> SignInProvider:
+        """Create the sign-in provider, or replace it."""
+    async def edit(self, **settings: Unpack[SignInProviderEdit]) -> SignInProvider:
+        """Change settings of a sign-in provider; None resets one to its default."""
+    async def get(self) -> SignInProvider:
+        """Get a sign-in provider."""
+    async def delete(self) -> bool:
+        """Delete a sign-in provider. False when there is none."""
 
 class AwaitableSmtpNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[SmtpSettings]) -> Smtp:
@@ -674,25 +707,6 @@ class AwaitableWorkSourcesNoun(AwaitableNoun):
         """Delete a work source. False when there is none."""
     async def list(self) -> builtins.list[WorkSource]:
         """List work sources."""
-
-class AwaitableBulk(AwaitableNoun):
-    async def preview(self, do: BulkAction, select: Select) -> BulkPreview:
-        """Preview what an action would do to the schedules that a selector selects. Nothing is written."""
-    async def apply(
-        self,
-        do: BulkAction,
-        select: Select,
-        *,
-        expect: str | None = None,
-        note: str | None = None,
-        until: Instant | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> BulkResult:
-        """Pause, resume, run, delete or edit the schedules that a selector selects, with one reason.
-
-        `expect`: only if these are still those of the preview with this digest. `until`: when a pause ends by itself.
-        `settings`: those of an edit. The id of a pause is a term of selectors: `pause=4f2a` resumes just those.
-        What cannot be changed is skipped, each with its reason. An agent selects only what it made."""
 
 class AwaitableRuns(AwaitableRunsCalls):
     async def list(
@@ -874,6 +888,25 @@ class AwaitableBackfills(AwaitableNoun):
     async def cancel(self, backfill_id: Id, *, let_run: bool = False) -> Backfill:
         """End a backfill and its live runs; with `let_run`, only those that have not started."""
 
+class AwaitableBulk(AwaitableNoun):
+    async def preview(self, do: BulkAction, select: Select) -> BulkPreview:
+        """Preview what an action would do to the schedules that a selector selects. Nothing is written."""
+    async def apply(
+        self,
+        do: BulkAction,
+        select: Select,
+        *,
+        expect: str | None = None,
+        note: str | None = None,
+        until: Instant | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> BulkResult:
+        """Pause, resume, run, delete or edit the schedules that a selector selects, with one reason.
+
+        `expect`: only if these are still those of the preview with this digest. `until`: when a pause ends by itself.
+        `settings`: those of an edit. The id of a pause is a term of selectors: `pause=4f2a` resumes just those.
+        What cannot be changed is skipped, each with its reason. An agent selects only what it made."""
+
 class AwaitableMissions(AwaitableNoun):
     async def make(
         self,
@@ -939,14 +972,15 @@ class AwaitableApi(AwaitableNoun):
     people: AwaitablePeopleNoun
     prices: AwaitablePricesNoun
     quiet_hours: AwaitableQuietHoursNoun
+    sign_in: AwaitableSignInNoun
     smtp: AwaitableSmtpNoun
     temporal: AwaitableTemporalNoun
     throttles: AwaitableThrottlesNoun
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
-    bulk: AwaitableBulk
     runs: AwaitableRuns
     backfills: AwaitableBackfills
+    bulk: AwaitableBulk
     missions: AwaitableMissions
     def __init__(self, transport: AsyncTransport) -> None: ...
     async def add(

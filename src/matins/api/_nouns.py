@@ -20,6 +20,7 @@ RECORD_NOUNS = {
     "people": "Manage people: who may log in, approve and receive messages.",
     "prices": "Manage model prices.",
     "quiet_hours": "Manage quiet hours.",
+    "sign_in": "Manage the provider of OpenID Connect by which people sign in.",
     "smtp": "Manage the server that sends e-mail.",
     "temporal": "Manage connections to Temporal, whose workers run what names them in runs_on.",
     "throttles": "Manage provider rate limits.",

@@ -149,10 +149,10 @@ class Budget(Struct, frozen=True):
     """A budget."""
 
     name: str
-    scope: Literal["schedule", "agent", "label", "all"]
-    """What the budget is for: each schedule, each agent, a label of schedules, or all together."""
+    scope: Literal["schedule", "agent", "label", "person", "all"]
+    """What the budget is for: each schedule, each agent, a label of schedules, each person, or all together."""
     of: str | None
-    """One agent, one schedule as agent/name, or a label as key=value."""
+    """One agent, one person, one schedule as agent/name, or a label as key=value."""
     period: Literal["day", "month"]
     """Period of the budget."""
     max_cost: str | None
@@ -324,6 +324,8 @@ class Person(Struct, frozen=True):
     """Time zone of the person; default: that of the machine."""
     quiet_hours: str | None
     """Quiet hours in which the person is not disturbed, by name."""
+    grants: list[dict[str, Any]]
+    """What else the person may do, by agent and label of schedules."""
 
 
 class Price(Struct, frozen=True):
@@ -350,6 +352,21 @@ class QuietHours(Struct, frozen=True):
     """Whether runs due then are skipped, or run once at the end."""
     calendars: list[str]
     """Calendars whose days are quiet throughout."""
+
+
+class SignInProvider(Struct, frozen=True):
+    """A sign-in provider."""
+
+    issuer: Content[str]
+    """URL of the provider."""
+    client_id: Content[str]
+    """Id of Matins at the provider."""
+    client_secret: Content[str | None]
+    """Where the secret of Matins at the provider is: env:NAME or file:/path."""
+    domains: list[str]
+    """Domains of the addresses that sign in; default: all."""
+    role: Literal["owner", "operator", "viewer"] | None
+    """Role of a person who is created for a verified address; default: only people who are here sign in."""
 
 
 class Smtp(Struct, frozen=True):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         QuietHours,
         Rate,
         RateLimit,
+        SignInProvider,
         Smtp,
         TemporalConnection,
         Webhook,
@@ -60,6 +61,12 @@ class StepSettings(TypedDict, total=False):
     on_unknown: Literal["hold", "retry"] | None
     max_cost: str | None
     approval: Literal["auto", "owner_approve", "council_approve"] | None
+
+
+class GrantSettings(TypedDict, total=False):
+    agents: Sequence[str] | None
+    labels: Mapping[str, str] | None
+    role: Literal["operator"] | None
 
 
 class ScheduleSettings(TypedDict, total=False):
@@ -354,7 +361,7 @@ class AgentEdit(TypedDict, total=False):
 
 
 class BudgetSettings(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "label", "all"] | None
+    scope: Literal["schedule", "agent", "label", "person", "all"] | None
     of: str | None
     period: Required[Literal["day", "month"]]
     max_cost: str | None
@@ -364,7 +371,7 @@ class BudgetSettings(TypedDict, total=False):
 
 
 class BudgetEdit(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "label", "all"] | None
+    scope: Literal["schedule", "agent", "label", "person", "all"] | None
     of: str | None
     period: Literal["day", "month"] | None
     max_cost: str | None
@@ -533,6 +540,7 @@ class PersonSettings(TypedDict, total=False):
     email: str | None
     timezone: str | None
     quiet_hours: str | None
+    grants: Sequence[GrantSettings] | None
 
 
 class PersonEdit(TypedDict, total=False):
@@ -543,6 +551,7 @@ class PersonEdit(TypedDict, total=False):
     email: str | None
     timezone: str | None
     quiet_hours: str | None
+    grants: Sequence[GrantSettings] | None
 
 
 class PriceSettings(TypedDict, total=False):
@@ -569,6 +578,22 @@ class QuietHoursEdit(TypedDict, total=False):
     timezone: str | None
     mode: Literal["skip", "defer"] | None
     calendars: Sequence[str] | None
+
+
+class SignInProviderSettings(TypedDict, total=False):
+    issuer: Required[str]
+    client_id: Required[str]
+    client_secret: str | None
+    domains: Sequence[str] | None
+    role: Literal["owner", "operator", "viewer"] | None
+
+
+class SignInProviderEdit(TypedDict, total=False):
+    issuer: str | None
+    client_id: str | None
+    client_secret: str | None
+    domains: Sequence[str] | None
+    role: Literal["owner", "operator", "viewer"] | None
 
 
 class SmtpSettings(TypedDict, total=False):
@@ -1014,11 +1039,11 @@ class NotifyNoun(RecordNoun, noun="notify"):
 class PeopleNoun(PeopleCalls, RecordNoun, noun="people"):
     """Manage people: who may log in, approve and receive messages."""
 
-    @set_record("people", "name")
+    @set_record("people", "name", fresh=True)
     def set(self, name: str, **settings: Unpack[PersonSettings]) -> Person:
         """Create a person, or replace it."""
 
-    @edit_record("people", "name")
+    @edit_record("people", "name", fresh=True)
     def edit(self, name: str, **settings: Unpack[PersonEdit]) -> Person:
         """Change settings of a person; None resets one to its default."""
 
@@ -1026,7 +1051,7 @@ class PeopleNoun(PeopleCalls, RecordNoun, noun="people"):
     def get(self, name: str) -> Person:
         """Get a person."""
 
-    @delete_record("people", "name")
+    @delete_record("people", "name", fresh=True)
     def delete(self, name: str) -> bool:
         """Delete a person. False when there is none."""
 
@@ -1081,6 +1106,26 @@ class QuietHoursNoun(RecordNoun, noun="quiet_hours"):
     @list_records("quiet_hours")
     def list(self) -> builtins.list[QuietHours]:
         """List quiet hours."""
+
+
+class SignInNoun(RecordNoun, noun="sign_in"):
+    """Manage the provider of OpenID Connect by which people sign in."""
+
+    @set_record("sign_in", "", fresh=True)
+    def set(self, **settings: Unpack[SignInProviderSettings]) -> SignInProvider:
+        """Create the sign-in provider, or replace it."""
+
+    @edit_record("sign_in", "", fresh=True)
+    def edit(self, **settings: Unpack[SignInProviderEdit]) -> SignInProvider:
+        """Change settings of a sign-in provider; None resets one to its default."""
+
+    @get_record("sign_in", "")
+    def get(self) -> SignInProvider:
+        """Get a sign-in provider."""
+
+    @delete_record("sign_in", "", fresh=True)
+    def delete(self) -> bool:
+        """Delete a sign-in provider. False when there is none."""
 
 
 class SmtpNoun(RecordNoun, noun="smtp"):
@@ -1221,6 +1266,7 @@ class RecordNouns(Protocol):
     people: PeopleNoun = noun()
     prices: PricesNoun = noun()
     quiet_hours: QuietHoursNoun = noun()
+    sign_in: SignInNoun = noun()
     smtp: SmtpNoun = noun()
     temporal: TemporalNoun = noun()
     throttles: ThrottlesNoun = noun()

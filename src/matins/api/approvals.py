@@ -67,12 +67,16 @@ class RecordNoun(Noun):
     """Its subclasses are generated from the kinds of records, with types; see `tools/generate_types.py`."""
 
 
-def set_record(noun: str, key: str, *, path: bool = False, right: Right = "govern") -> Callable[[F], F]:
-    return use_case(right, f"PUT {record_path(noun, key, path=path)}", settings=noun)
+def set_record(
+    noun: str, key: str, *, path: bool = False, right: Right = "govern", fresh: bool = False
+) -> Callable[[F], F]:
+    return use_case(right, f"PUT {record_path(noun, key, path=path)}", settings=noun, fresh=fresh)
 
 
-def edit_record(noun: str, key: str, *, path: bool = False, right: Right = "govern") -> Callable[[F], F]:
-    return use_case(right, f"PATCH {record_path(noun, key, path=path)}", settings=noun)
+def edit_record(
+    noun: str, key: str, *, path: bool = False, right: Right = "govern", fresh: bool = False
+) -> Callable[[F], F]:
+    return use_case(right, f"PATCH {record_path(noun, key, path=path)}", settings=noun, fresh=fresh)
 
 
 def get_record(noun: str, key: str, *, path: bool = False) -> Callable[[F], F]:
@@ -83,8 +87,10 @@ def list_records(noun: str) -> Callable[[F], F]:
     return use_case("read", f"GET {record_path(noun, '')}")
 
 
-def delete_record(noun: str, key: str, *, path: bool = False, right: Right = "govern") -> Callable[[F], F]:
-    return use_case(right, f"DELETE {record_path(noun, key, path=path)}", status=204)
+def delete_record(
+    noun: str, key: str, *, path: bool = False, right: Right = "govern", fresh: bool = False
+) -> Callable[[F], F]:
+    return use_case(right, f"DELETE {record_path(noun, key, path=path)}", status=204, fresh=fresh)
 
 
 def record_path(noun: str, key: str, *, path: bool = False) -> str:

@@ -299,7 +299,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 
 def _choices() -> dict[str, tuple[str, ...]]:
-    from matins.api import bulk, results
+    from matins.api import results, runs
     from matins.model import access, call, event, overview, policies, run, schedule, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
@@ -308,7 +308,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "ScheduleSort": get_args(overview.ScheduleSort),
         "ScheduleTab": get_args(overview.ScheduleTab),
         "MissionStatus": get_args(schedule.MissionStatus),
-        "BulkAction": get_args(bulk.BulkAction),
+        "BulkAction": get_args(runs.BulkAction),
         "RunStateName": get_args(results.RunStateName),
         "RunAction": get_args(RunAction),
         "RunOutcome": get_args(RunOutcome),
@@ -318,6 +318,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "DeliveryState": get_args(event.DeliveryState),
         "CallSource": get_args(call.CallSource),
         "Role": get_args(access.Role),
+        "PersonRole": get_args(access.PersonRole),
         "LinkedService": get_args(access.LinkedService),
         "DstGap": get_args(trigger.DstGap),
         "DstOverlap": get_args(trigger.DstOverlap),

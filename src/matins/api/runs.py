@@ -1,12 +1,12 @@
-"""Use cases on runs, declared."""
+"""Use cases on runs, and on many schedules at once, declared."""
 
 # pyright: reportReturnType=false
 from __future__ import annotations
 
 import builtins
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from matins.api.use_case import Noun, use_case
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matins.api.results import (
         Backfill,
         BackfillPreview,
+        BulkPreview,
+        BulkResult,
         Check,
         ErasedRun,
         FoundLines,
@@ -37,6 +39,8 @@ RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
 ReportedOutcome = Literal["done", "nothing", "failed"]
 RunAction = Literal["cancel", "retry"]
 _FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5
+
+BulkAction = Literal["pause", "resume", "run", "delete", "edit"]
 
 
 class Runs(Noun, noun="runs"):
@@ -309,3 +313,27 @@ def looks(timeout: float | None) -> Iterator[float]:
     while (left := pause if until is None else min(pause, until - time.monotonic())) > 0:
         yield left
         pause = min(pause * 1.5, _SLOWEST_LOOK_S)
+
+
+class Bulk(Noun, noun="bulk"):
+    @use_case("read", "POST /v1/bulk/preview")
+    def preview(self, do: BulkAction, select: Select) -> BulkPreview:
+        """Preview what an action would do to the schedules that a selector selects. Nothing is written."""
+
+    @use_case("change", "POST /v1/bulk")
+    def apply(
+        self,
+        do: BulkAction,
+        select: Select,
+        *,
+        expect: str | None = None,
+        note: str | None = None,
+        until: Instant | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> BulkResult:
+        """Pause, resume, run, delete or edit the schedules that a selector selects, with one reason.
+
+        `expect`: only if these are still those of the preview with this digest. `until`: when a pause ends by itself.
+        `settings`: those of an edit. The id of a pause is a term of selectors: `pause=4f2a` resumes just those.
+        What cannot be changed is skipped, each with its reason. An agent selects only what it made.
+        """

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
-from matins.api.bulk import Bulk
 from matins.api.events import AuditLog, Calls, Events, Incidents, Pings, Subscriptions
-from matins.api.runs import Backfills, Runs
+from matins.api.runs import Backfills, Bulk, Runs
 from matins.api.system import File, Nodes, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
 

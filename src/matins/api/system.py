@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
+    from matins.api._results import Person
     from matins.api.arguments import FilePath, Id, Instant, Limit
     from matins.api.results import (
         Absence,
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
         Backup,
         BrowserSession,
         CallerContext,
+        Departure,
+        FilePlace,
         FilePlan,
         Finding,
+        Invitation,
         Job,
         Message,
         NewChatLink,
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
         Tool,
         Whoami,
     )
-    from matins.model.access import LinkedService, Role
+    from matins.model.access import LinkedService, PersonRole, Role
 
 
 class System(Noun, noun="system"):
@@ -109,11 +113,12 @@ class Nodes(Noun, noun="nodes"):
 
 
 class Tokens(Noun, noun="tokens"):
-    @use_case("govern", "GET /v1/tokens")
-    def list(self) -> builtins.list[Token]:
-        """List tokens; the secrets themselves are not kept."""
+    @use_case("govern", "GET /v1/tokens", own=True)
+    def list(self, *, own: bool = False) -> builtins.list[Token]:
+        """List tokens; the secrets themselves are not kept. Without the right to govern, and with `own`, the caller's
+        own."""
 
-    @use_case("govern", "POST /v1/tokens", status=201, secret="token")
+    @use_case("govern", "POST /v1/tokens", status=201, secret="token", fresh=True, own=True)
     def create(
         self,
         name: str,
@@ -121,33 +126,38 @@ class Tokens(Noun, noun="tokens"):
         role: Role = "owner",
         rights: builtins.list[str] | None = None,
         expires_at: Instant | None = None,
+        program: bool = False,
     ) -> NewToken:
         """Create a token with the rights of a role, or with some of them. The token is shown here and never again.
 
-        For an agent, `name` is the agent's.
+        The token of a person has that person's rights of now, within its own, and ends with the person. The owner makes
+        those of programs: with `program`, or as the owner of the store. For an agent, `name` is the agent's.
         """
 
-    @use_case("govern", "DELETE /v1/tokens/{token_id}", status=204)
+    @use_case("govern", "DELETE /v1/tokens/{token_id}", status=204, own=True)
     def revoke(self, token_id: str) -> bool:
-        """Revoke a token at once. False when there is none."""
+        """Revoke a token at once: one's own, or any with the right to govern. False when there is none."""
 
 
 class Sessions(Noun, noun="sessions"):
-    @use_case("govern", "GET /v1/sessions")
-    def list(self) -> builtins.list[BrowserSession]:
-        """List browsers that are logged in, and links that were not opened yet."""
+    @use_case("govern", "GET /v1/sessions", own=True)
+    def list(self, *, own: bool = False) -> builtins.list[BrowserSession]:
+        """List browsers that are logged in, and links that were not opened yet. Without the right to govern, and with
+        `own`, the caller's own."""
 
-    @use_case("govern", "POST /v1/sessions", status=201, secret="path")
+    @use_case("govern", "POST /v1/sessions", status=201, secret="path", fresh=True, own=True)
     def create(self, *, token_id: str | None = None, person: str | None = None) -> NewSession:
         """Create a link that logs a browser in, once and within ten minutes.
 
-        It has the caller's rights, or those of a token or a person. The session ends after 12 hours without use, after
-        7 days, with the token that it came from, and when its person is deleted or gets another role.
+        It has the caller's rights, or those of a token or a person, as they are at each request. The session ends after
+        30 days without use, after 90 days, with the token that it came from, and with its person. Without the right to
+        govern, people get a link by chat only.
         """
 
-    @use_case("govern", "DELETE /v1/sessions/{session_id}", status=204)
+    @use_case("govern", "DELETE /v1/sessions/{session_id}", status=204, own=True)
     def revoke(self, session_id: str) -> bool:
-        """End a browser session, or void its link, at once. False when there is none."""
+        """End a browser session, or void its link, at once: one's own, or any with the right to govern. False when
+        there is none."""
 
 
 class PeopleCalls:
@@ -155,6 +165,24 @@ class PeopleCalls:
     def link(self, name: str, service: LinkedService) -> NewChatLink:
         """Create a code that links a person to a user of a chat service: who sends it to the bot, once and within ten
         minutes, is the person from then on. An earlier code of the person is void."""
+
+    @use_case("govern", "POST /v1/invitations", status=201, secret="link", fresh=True)
+    def invite(self, email: str, *, role: PersonRole = "operator", name: str | None = None) -> Invitation:
+        """Invite a person by e-mail: the link works once, within 7 days. Somebody who has the address already is
+        invited again. Without a mail server, give them the link yourself."""
+
+    @use_case("govern", "POST /v1/people/{name}/leave", fresh=True)
+    def leave(self, name: str, *, give_to: str | None = None) -> Departure:
+        """Delete a person with sessions, tokens and open votes. Their schedules go on, and belong to another person, or
+        to the owner. Nobody else gets the name."""
+
+    @use_case("govern", "PATCH /v1/me", own=True)
+    def edit_me(self, *, timezone: str | None = None) -> Person:
+        """Set the caller's own time zone, for messages; None: that of the machine."""
+
+    @use_case("govern", "POST /v1/me/password", status=204, fresh=True, own=True)
+    def password(self, password: str) -> bool:
+        """Set the caller's own password, to sign in with: at least 12 characters."""
 
 
 class Threads(Noun, noun="threads"):
@@ -176,6 +204,10 @@ class Threads(Noun, noun="threads"):
 
 
 class File(Noun, noun="file"):
+    @use_case("read", "GET /v1/file/place")
+    def place(self, noun: str, name: str) -> FilePlace | None:
+        """Say where a file defines a record, for example of `budgets`; None for one that no file defines."""
+
     @use_case("read", "POST /v1/file/plan")
     def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
         """Preview what the file changes. Nothing is written.

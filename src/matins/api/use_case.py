@@ -73,6 +73,10 @@ class UseCase:
     """Whether only the process of the engine can execute it."""
     settings: str | None = None
     """The kind of record whose settings are further arguments."""
+    own: bool = False
+    """Whether people may do it without the right, with what is their own, unless they come by a token."""
+    fresh: bool = False
+    """Whether a browser must have signed in within the last hour: it gives rights away, or cannot be undone."""
     short: bool = False
     """Whether it reads a few rows: a server answers at once, where a change of threads would cost more."""
 

@@ -87,6 +87,7 @@ class Dialogue:
             "list": self._list, "add": self._add, "show": self._show, "why": self._why, "next": self._next,
             "run": self._run, "pause": self._pause, "resume": self._resume, "remove": self._remove,
             "approve": self._approve, "deny": self._deny, "help": self._help,
+            "login": lambda incoming, command: text("Write login to the bot as a message, in a private chat."),
         }  # fmt: skip
 
     def command(self, incoming: Incoming) -> ChatMessage:

@@ -35,6 +35,7 @@ HELP = (
     ("remove NAME", "Remove a schedule. Its history is kept."),
     ("approve N", "Show a request, to approve it."),
     ("deny N [because TEXT]", "Deny a request."),
+    ("login", "Get a link to the page, in a private chat."),
     ("help", "Show this list."),
 )
 _NAMED = ("show", "resume", "remove")

@@ -195,6 +195,7 @@ class ChatService:
     def __init__(self, app: ChatApp, records: ChatRecords, url: Callable[[], str | None]) -> None:
         self.app = app
         self.records = records
+        self.url = url
         self.dialogue = Dialogue(records, url, self.manner)
         self.cards = Cards(app, records, self.voice, self.dialogue)
         name = self.manner.title
@@ -334,6 +335,9 @@ class ChatService:
         place = self.place(heard.channel, heard.thread or heard.ts, in_thread=bool(heard.thread))
         said = heard.text if heard.mention is None else heard.mention
         command = self.command_in(heard)
+        if (said if command is None else command).strip().lower() == "login":
+            self.log_in(heard, person)
+            return
         if command is None and self._answer(heard, person, place, said):
             return
         if command is None and heard.mention is not None and is_command(said):
@@ -435,6 +439,18 @@ class ChatService:
 
     def incoming(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> Incoming:
         return Incoming(heard.key, person, place, said, self.app.agent_in(heard.channel))
+
+    def log_in(self, heard: Heard, person: ChatPerson) -> None:
+        """Give a person a link that signs a browser in. No record of the chat keeps it."""
+        base = self.url()
+        if not heard.direct:
+            message = text("Write login to the bot in a private chat: the link signs in the browser that opens it.")
+        elif base is None:
+            message = text("There is no page here.")
+        else:
+            path = Api(InProcess(self.records.caller, person.principal)).sessions.create().path
+            message = text(f"{base.rstrip('/')}{path}", "It works once, for ten minutes.")
+        self.whisper(heard, message)
 
     def place(self, channel: str, thread: str, *, in_thread: bool = False) -> Place:
         return Place(self.team(), channel, thread, in_thread, self.records.service)

@@ -20,31 +20,27 @@ from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from matins._version import __version__
 from matins.daemon import log_format
 from matins.daemon.demonstration import REPORTS, QuietLog, agents_text, demo_file
 from matins.daemon.systemd import notify, watchdog_interval_s
 from matins.engine.reasons import rfc3339
-from matins.errors import InvalidInput, NotFound, SchedulerShutdownError, StoreError
+from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.executors.processes.walls import close_to_others
-from matins.library import Matins
+from matins.library import Matins, http_settings
 from matins.model.access import OWNER
-from matins.records.file_settings import HTTP_SERVER, HttpServer, InboundListen
-from matins.runtime.catalog import Catalog
+from matins.records.file_settings import HttpServer, InboundListen
 from matins.runtime.engine import NodeSettings
 from matins.runtime.signals import Signals, engine_running
 from matins.service.calls import InboundReceiver
-from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.home import Home, RunningDaemon, absolute_url, path_of, private_files, redacted_url, user_data_home
-from matins.surfaces.http.app import HttpApp, build_app
+from matins.surfaces.http.app import scheduler_app
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.parts import daemon_parts
-from matins.surfaces.http.server import ServedApp, Server, bind
-from matins.surfaces.http.server_routes import Health
+from matins.surfaces.http.server import ServedApp, Server, bind, hosts_of, listen, url_of
 
 PORT = 7411
 
@@ -52,32 +48,11 @@ PORT = 7411
 def bind_address(host: str, port: int | None) -> socket.socket:
     """A socket on the given port; without one on the default port, or on any free port."""
     if port is not None:
-        return _bind(host, port)
+        return listen(host, port)
     try:
         return bind(host, PORT)
     except OSError:
-        return _bind(host, 0)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        return bind(host, port)
-    except OSError as error:
-        raise InvalidInput(
-            f"Matins cannot listen on {host}:{port}: {error.strerror}.",
-            value=port,
-            field="port",
-            hint="Use another port. --port 0 uses any free port.",
-        ) from error
-
-
-def url_of(host: str, listening: socket.socket) -> str:
-    return f"http://{host_in_url(host)}:{listening.getsockname()[1]}"
-
-
-def host_in_url(host: str) -> str:
-    """The host as it is written in a URL."""
-    return f"[{host}]" if ":" in host else host
+        return listen(host, 0)
 
 
 class Banner(NamedTuple):
@@ -146,7 +121,6 @@ PUBLIC = "MATINS_PUBLIC_URL"
 _STOP_S = 30
 _NEXT = 'add "every weekday at 9am" --agent demo "Say what day it is"'
 _DEMO_NEXT = "list"
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Daemon:
@@ -209,12 +183,11 @@ class Daemon:
         matins.start()
         stack.callback(_stopped, matins)
         keys = TokenVerifier(matins.store, matins.clock)
-        receiver = InboundReceiver(matins, matins.store, matins.clock)
         connections = Connections(_http_settings(matins))
         self._parts = daemon_parts(matins, connections.settings.public_url)
-        self._inbound = self._listen_inbound(stack, receiver, connections)
-        app = self._app(keys, listener, None if self._inbound else receiver, connections.settings)
-        matins.subscribe(lambda event: app.wake())
+        self._inbound = self._listen_inbound(stack, connections)
+        hosts = hosts_of(self._host, listener)
+        app = scheduler_app(matins, connections.settings, self._parts, hosts=hosts, inbound=self._inbound is None)
         self._start_server(stack, app, listener, connections)
         for part in self._parts:
             part.start()
@@ -255,7 +228,7 @@ class Daemon:
         server.start()
         stack.callback(server.stop)
 
-    def _listen_inbound(self, stack: ExitStack, receiver: InboundReceiver, connections: Connections) -> str | None:
+    def _listen_inbound(self, stack: ExitStack, connections: Connections) -> str | None:
         """Serve inbound endpoints on an address of their own, if there is one, and return its URL."""
         parts = InboundListen(self._matins.inbound_listen.get().address).parts
         if parts is None:
@@ -263,30 +236,9 @@ class Daemon:
         host, port = parts
         listener = stack.enter_context(bind_address(host, port))
         url = url_of(host, listener)  # the server takes the listener over
+        receiver = InboundReceiver(self._matins, self._matins.store, self._matins.clock)
         self._start_server(stack, InboundApp(receiver, parts=self._parts), listener, connections)
         return url
-
-    def _app(
-        self, keys: TokenVerifier, listener: socket.socket, inbound: InboundReceiver | None, settings: HttpServer
-    ) -> HttpApp:
-        matins, port = self._matins, listener.getsockname()[1]
-        hosts = [f"{name}:{port}" for name in (*_LOCAL, host_in_url(self._host))]
-        origins = [f"http://{host}" for host in hosts]
-        if public := settings.public_url:
-            origins.append(public.rstrip("/"))
-            hosts.append(urlsplit(public).netloc)
-        return build_app(
-            matins,
-            keys,
-            IdempotencyStore(matins.store, matins.clock),
-            hosts=hosts,
-            origins=origins,
-            health=Health(matins, matins.clock),
-            sessions=SessionVerifier(matins.store, matins.clock),
-            inbound=inbound,
-            settings=settings,
-            parts=self._parts,
-        )
 
     def _announce(self, moved: bool) -> None:
         url = self._matins.url or ""
@@ -347,9 +299,7 @@ class Daemon:
 
 def _http_settings(matins: Matins) -> HttpServer:
     """The settings of the server; the environment's public URL has precedence."""
-    with matins.store.reading() as transaction:
-        held = HTTP_SERVER.storage.read(HTTP_SERVER, transaction, Catalog(cache=False).policies(transaction))
-    settings = held.get(HTTP_SERVER.noun, HttpServer())
+    settings = http_settings(matins)
     return replace(settings, public_url=os.environ.get(PUBLIC) or settings.public_url)
 
 

@@ -44,9 +44,8 @@ from matins.engine.money import format_money
 from matins.engine.reasons import run_summary
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import HOUR_MS
-from matins.model.answer import FINAL, AnswerRow
 from matins.model.clock import Clock
-from matins.model.destination import THREAD
+from matins.model.destination import FINAL, THREAD, AnswerRow
 from matins.model.event import destination_of
 from matins.model.rows import NewEvent
 from matins.model.run import RunRecord

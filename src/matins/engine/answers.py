@@ -18,8 +18,17 @@ from matins.engine.reasons import local_time
 from matins.engine.steps import parts_of
 from matins.engine.when.durations import HOUR_MS
 from matins.errors import Conflict, NotAllowed
-from matins.model.answer import FINAL, PENDING, AnswerRow, AnswerState
-from matins.model.destination import ANSWER, NOBODY, THREAD, DeliverIf, Destination
+from matins.model.destination import (
+    ANSWER,
+    FINAL,
+    NOBODY,
+    PENDING,
+    THREAD,
+    AnswerRow,
+    AnswerState,
+    DeliverIf,
+    Destination,
+)
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.words import Sentence

@@ -45,18 +45,21 @@ def agent_fingerprint(agent: Agent) -> dict[str, Any]:
     return {"name": agent.name, **format_settings(agent), "environment": hidden}
 
 
-def refusal_reason(approval: Approval, principal: Principal) -> str | None:
-    """Why this principal may not vote; None when it may."""
+def refusal_reason(approval: Approval, principal: Principal, *, sole_owner: bool = True) -> str | None:
+    """Why this principal may not vote; None when it may. The approvers may, else who has a grant, else the owner: of
+    several owners none answers what they asked for themselves."""
     if not principal.is_human:
         return "agents cannot approve"
     if principal.role == "viewer":
         return "viewers cannot approve"
     if approval.approvers and principal.name not in approval.approvers:
         return f"the approvers are {', '.join(approval.approvers)}"
-    if not approval.approvers and principal.role != "owner":
+    if not approval.approvers and principal.role != "owner" and not principal.granted:
         return "only the owner can answer it"
     if principal.role != "owner" and _is_author(approval, principal):
         return "only the owner may approve what they made, changed or started themselves"
+    if not sole_owner and _is_author(approval, principal):
+        return "another owner answers what they made, changed or started themselves"
     return None
 
 

@@ -26,7 +26,7 @@ _TOKENS = ("token.created", "token.revoked")
 
 def token_digest(token: Token) -> str:
     """The digest of what a token is good for. Its use is not part of it."""
-    fixed = token.id, token.hash, token.name, token.role, token.rights, token.created_at, token.created_by
+    fixed = token.id, token.hash, token.name, token.role, token.rights, token.created_at, token.created_by, token.person
     return _digest([*fixed, token.expires_at])
 
 

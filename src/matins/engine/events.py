@@ -49,6 +49,7 @@ _KINDS = (
     EventKind("backfill.done", "A backfill has no slot left to run."),
     EventKind("backfill.cancelled", "A backfill was cancelled."),
     EventKind("schedule.undeleted", "A deleted schedule came back: paused, or as a proposal."),
+    EventKind("schedule.ping_address", "A schedule got an address for pings, or another one. The data never has it."),
     EventKind("schedule.renamed", "A schedule got another name. The data has both."),
     EventKind("bulk.started", "An action on many schedules or runs began. The data has the choice, number and reason."),
     EventKind("bulk.done", "An action on many schedules or runs ended. The data has how many it changed."),
@@ -154,6 +155,16 @@ _KINDS = (
         "session.created", "A link that logs a browser in was created. The data has its principal, never the link."
     ),
     EventKind("session.opened", "A browser logged in. The data has its principal, and the token of its link."),
+    EventKind(
+        "session.mailed", "A link to sign in was mailed, or could not be: the data has its person and the problem."
+    ),
+    EventKind(
+        "sign_in.refused", "A browser was not signed in. The data has the reason and the person, not what was typed."
+    ),
+    EventKind("person.invited", "A person was invited. The data has the role, never the link."),
+    EventKind("person.password_set", "A person set a password."),
+    EventKind("person.left", "A person left: their sessions, tokens and open votes ended. The data has the numbers."),
+    EventKind("grant.set", "The grants of a person changed. The data has all of them."),
     EventKind("session.ended", "A browser session ended: by logging out, by revocation, with its token or its person."),
     EventKind("run.erased", "The words of a run were erased. The data has the hashes of its events, which stay."),
     EventKind("history.runs_pruned", "Old runs were deleted. The data has their ids, as pairs of first and last."),

@@ -247,7 +247,7 @@ def estimate(price: Price, input: int, output: int, cached: int) -> int:  # noqa
     return -(-total // _PER)
 
 
-Scope = Literal["schedule", "agent", "label", "all"]
+Scope = Literal["schedule", "agent", "label", "person", "all"]
 Period = Literal["day", "month"]
 MAX_PAST_RUNS = 100
 
@@ -261,12 +261,13 @@ class Budget:
         Scope,
         Setting(
             Choice(get_args(Scope)),
-            "What the budget is for: each schedule, each agent, a label of schedules, or all together.",
+            "What the budget is for: each schedule, each agent, a label of schedules, each person, or all together.",
             "agent",
         ),
     ] = "all"
     of: Annotated[
-        str | None, Setting(Name(), "One agent, one schedule as agent/name, or a label as key=value.", "scout")
+        str | None,
+        Setting(Name(), "One agent, one person, one schedule as agent/name, or a label as key=value.", "scout"),
     ] = None
     """None: all together, or each schedule or agent separately, by `scope`."""
     period: Annotated[Period, Setting(Choice(get_args(Period)), "Period of the budget.", "day", required=True)] = "day"
@@ -436,13 +437,17 @@ class BudgetShortage(NamedTuple):
 
 
 def charges(
-    budgets: Iterable[Budget], schedule_id: int, agent: str, schedule: str, now: int, labels: Mapping[str, str] | None
-) -> list[Charge]:
+    budgets: Iterable[Budget], schedule_id: int, agent: str, schedule: str, now: int,
+    labels: Mapping[str, str] | None, person: str | None,
+) -> list[Charge]:  # fmt: skip
     """The charges of a run, by budget name. Their usage is locked in this order. `schedule` is agent/name; the agent of
-    a step may be another one."""
+    a step may be another one. `person`: who started the run, or else made the schedule."""
     found: list[Charge] = []
     for budget in sorted(budgets, key=lambda budget: budget.name):
-        subject = _subject(budget, schedule_id, agent, schedule, labels or {})
+        if budget.scope == "person":
+            subject = f"person:{person}" if person and budget.of in (None, person) else None
+        else:
+            subject = _subject(budget, schedule_id, agent, schedule, labels or {})
         if subject is not None:
             found.append(Charge(budget, subject, period_of(budget, now)))
     return found

@@ -92,6 +92,8 @@ def run_variables(run: RunInfo, agent: str, address: Address | None) -> Mapping[
         "MATINS_ATTEMPT": str(run.attempt),
         "MATINS_KEY": run.key,
     }
+    if run.trace is not None:
+        variables["TRACEPARENT"] = run.trace
     return variables if address is None else {**variables, URL: address.url, TOKEN: address.token}
 
 
@@ -406,6 +408,7 @@ class Preparation:
                 attempt.number,
                 attempt.key,
                 fire.input,
+                context.trace,
             ),
             owner=_owner(agent),
             earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),

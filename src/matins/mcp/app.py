@@ -55,7 +55,7 @@ class _Endpoint:
             calls = PrincipalCalls(self._context.caller, principal, self._url)
             response = await self._answer(body, headers_of(scope), calls)
         except Exception as error:
-            response = problem(error, scope["path"])
+            response = problem(error, scope)
         await response(scope, receive, send)
 
     async def _answer(self, body: bytes, headers: dict[str, str], calls: PrincipalCalls) -> Response:

@@ -47,7 +47,7 @@ def serve(context: CliContext, toolset: str | None, client: str) -> None:
 
 
 def _serve_store(caller: Caller, principal: Principal, toolset: str) -> None:
-    from matins.mcp.stdio import serve_store
+    from matins.mcp.tool_server import serve_store
 
     serve_store(caller, principal, toolset)
 

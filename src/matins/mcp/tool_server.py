@@ -6,6 +6,8 @@ Which tools a principal sees, by the path of the server and by its rights.
 
 Sessions of clients that can ask their person, in the revisions with a handshake. The form is a request of the server
 within the answer to a call; the client posts its response.
+
+`serve_store`: over stdin and stdout on the store itself, where no daemon runs.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cache
 from importlib import resources
@@ -20,6 +23,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from matins.api.use_case import Caller
 from matins.errors import InvalidInput, MatinsError, NotAllowed, NotFound
 from matins.mcp import json_rpc
 from matins.mcp.json_rpc import Json, ProtocolError, Request
@@ -306,7 +310,7 @@ class ToolServer:
             message = f"Approval {found['id']} has changed since it was read."
             raise InvalidInput(message, field="digest", hint="Call list_approvals, and show the person what it is now.")
         link = calls.approval(found)["url"]
-        if not found["approvers"] and calls.principal.role != "owner":
+        if not found["approvers"] and calls.principal.role != "owner" and calls.principal.person is None:
             message = f"Only the owner can answer approval {found['id']}. Give the owner this link: {link}"
             raise NotAllowed(message, value=calls.principal.name, field="approval")
         if found["approvers"] and calls.principal.name not in found["approvers"]:
@@ -423,3 +427,37 @@ def _shown_form(found: Document, decision: str) -> Json:
     title = f"{decision.capitalize()} request {found['id']} of {as_data(found['requested_by'])}?"
     message = f"{title}\n{request}\nDigest {found['digest']}"
     return {"mode": "form", "message": message, "requestedSchema": _FORM}
+
+
+NOT_RUNNING = "Note: no daemon is running, so nothing fires until `matins up`."
+
+
+def serve_store(caller: Caller, principal: Principal, toolset: str) -> None:
+    """Serve until the client closes its end."""
+    asyncio.run(_serve(PrincipalCalls(caller, principal, "http://127.0.0.1:7411", NOT_RUNNING), toolset))
+
+
+async def _serve(calls: PrincipalCalls, toolset: str) -> None:
+    """A call that waits does not hold up the next."""
+
+    async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.to_thread(function, *arguments)
+
+    server = ToolServer(in_thread)
+    async with asyncio.TaskGroup() as answers:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip():
+                answers.create_task(_answer(server, line, calls, toolset))
+
+
+async def _answer(server: ToolServer, line: str, calls: PrincipalCalls, toolset: str) -> None:
+    number = None
+    try:
+        message = json_rpc.read(line)
+        number = message.get("id")
+        answer: Json | None = await server.answer(message, json_rpc.request_of(message), calls, toolset)
+    except ProtocolError as error:
+        answer = json_rpc.error_response(number, error)
+    if answer is not None:
+        sys.stdout.write(orjson.dumps(answer).decode() + "\n")
+        sys.stdout.flush()

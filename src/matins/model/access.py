@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, get_args
 
-from matins.model.settings import Choice, Name, Setting, Text, Zone
+from matins.model.settings import Choice, Labels, Name, Names, Records, Setting, Text, Zone
 
 Role = Literal["owner", "operator", "viewer", "agent"]
 
@@ -35,6 +35,14 @@ class Principal:
     """The id of the token that it showed, or that its browser session came from."""
     kind: PrincipalKind = "person"
     """What the name is the name of, unless the role or a token says it."""
+    person: str | None = field(default=None, compare=False)
+    """The person whose rights of now it has: by a session, a token of theirs, or a chat."""
+    session: str | None = field(default=None, compare=False)
+    """The id of its browser session."""
+    signed_in_at: int | None = field(default=None, compare=False)
+    """When its browser signed in; None for principals without a browser."""
+    granted: bool = field(default=False, compare=False)
+    """Whether a grant gave it the role, for what one call is about."""
 
     @property
     def is_human(self) -> bool:
@@ -91,16 +99,17 @@ class Token(NamedTuple):
     created_at: int
     created_by: str
     expires_at: int | None
+    person: str | None = None
+    """The person whose token it is: it has their rights of now, within its own. None for the token of a program."""
     revoked_at: int | None = None
     used_at: int | None = None
 
     def is_valid(self, now: int) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
-    @property
-    def principal(self) -> Principal:
-        rights = None if self.rights is None else frozenset(self.rights)
-        return Principal(self.role, self.name, rights=rights, token=self.id)
+
+SignInMethod = Literal["link", "invitation", "email", "chat", "password", "provider"]
+"""How a browser signs in."""
 
 
 class BrowserSession(NamedTuple):
@@ -118,12 +127,28 @@ class BrowserSession(NamedTuple):
     """The person whose session it is; it ends with the person."""
     created_at: int
     expires_at: int
+    method: SignInMethod = "link"
+    browser: str | None = None
+    """SHA-256 of the cookie of the browser that asked for the link, and that alone can open it; None: any browser."""
     opened_at: int | None = None
     used_at: int | None = None
     ended_at: int | None = None
 
     def is_valid(self, now: int) -> bool:
         return self.ended_at is None and self.expires_at > now
+
+
+class Credential(NamedTuple):
+    """What proves that a browser is a person's, or that a name is taken: no secret is stored."""
+
+    kind: Literal["password", "provider", "heir", "left"]
+    """`heir`: who gets the schedules of a person who is leaving. `left`: nobody else gets the name of who did."""
+    subject: str
+    """The name of the person; of a provider, its issuer and the subject there."""
+    person: str
+    hash: str | None
+    """argon2id, of a password."""
+    at: int
 
 
 class IdempotentRequest(NamedTuple):
@@ -164,6 +189,18 @@ PERSON_ROLES: tuple[PersonRole, ...] = get_args(PersonRole)
 
 # fmt: off
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """Rights in addition to those of the person's role, for some schedules and what belongs to them."""
+
+    agents: Annotated[tuple[str, ...],
+        Setting(Names(empty=True), "Agents whose schedules it is for; default: all.", ["scout"])] = ()
+    labels: Annotated[dict[str, str] | None,
+        Setting(Labels(), "Labels that the schedules have; default: any.", {"team": "web"})] = None
+    role: Annotated[Literal["operator"],
+        Setting(Choice(("operator",)), "Role that the person has there.", "operator")] = "operator"
+
+
+@dataclass(frozen=True, slots=True)
 class Person:
     name: str
     role: Annotated[PersonRole,
@@ -181,4 +218,7 @@ class Person:
                 "Europe/Berlin", short="-z")] = None
     quiet_hours: Annotated[str | None,
         Setting(Name("quiet_hours"), "Quiet hours in which the person is not disturbed, by name.", "nights")] = None
+    grants: Annotated[tuple[Grant, ...],
+        Setting(Records(Grant, "grant"), "What else the person may do, by agent and label of schedules.",
+                [{"agents": ["scout"], "role": "operator"}])] = ()
 # fmt: on

@@ -45,7 +45,7 @@ class Approval(NamedTuple):
 
 class Vote(NamedTuple):
     voter: str
-    vote: Literal["approve", "deny"]
+    vote: Literal["approve", "deny", "withdrawn"]
     at: int
     note: str | None
     digest: str
@@ -71,6 +71,8 @@ class SpendingRow(NamedTuple):
     agent: str
     money: int
     tokens: int
+    run_id: int | None = None
+    """None for all runs of the schedule."""
 
 
 class Throttle(NamedTuple):

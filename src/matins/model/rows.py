@@ -394,11 +394,12 @@ class ScheduleChange(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """A run with the name of its schedule."""
+    """A run with the name of its schedule, and its agent."""
 
     id: int
     schedule_id: int
     schedule: str
+    agent: str
     rev: int
     state: int
     slot: int | None

@@ -87,6 +87,8 @@ class RunRecord:
     id: int
     schedule_id: int
     schedule: str
+    agent: str
+    """That of the schedule."""
     rev: int
     state: RunState
     slot: int | None

@@ -20,6 +20,7 @@ MODULES = {
     "prices": "matins.records.money",
     "quiet_hours": "matins.records.policies",
     "rates": "matins.records.money",
+    "sign_in": "matins.records.people",
     "smtp": "matins.records.file_settings",
     "temporal": "matins.temporal.settings",
     "throttles": "matins.records.limits",

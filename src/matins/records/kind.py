@@ -126,6 +126,8 @@ class RecordKind(Generic[V]):
     keys: tuple[str, ...] = ()
     """The allowed keys; empty for any."""
     right: Right = "govern"
+    fresh: bool = False
+    """Whether a browser that changes one must have signed in lately: they give rights away."""
     in_file: bool = True
     file_help: str = ""
     order: int = 1

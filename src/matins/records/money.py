@@ -36,14 +36,17 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
     if before is not None and budget == replace(before, max_cost=budget.max_cost, max_tokens=budget.max_tokens):
         return
     from matins.engine.money import charges
+    from matins.runtime.spending import payer
 
     transaction = change.transaction
     transaction.delete_budget_usage(budget.name)
-    for spent in transaction.spend_since(_period_start(budget, change.now)):
+    since = transaction.spend_by_run_since if budget.scope == "person" else transaction.spend_since
+    for spent in since(_period_start(budget, change.now)):
         schedule = transaction.schedule(spent.schedule_id)
         name = f"{schedule.agent}/{schedule.name}" if schedule else ""
         labels: Mapping[str, str] = orjson.loads(schedule.definition).get("labels", {}) if schedule else {}
-        for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now, labels):
+        person = payer(transaction, [budget], spent.schedule_id, spent.run_id)
+        for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now, labels, person):
             transaction.add_budget_usage(
                 BudgetUsage(budget.name, charge.subject, charge.period, spent.money, spent.tokens, 0, 0)
             )

@@ -7,13 +7,16 @@ Names of principals: an agent cannot have the name of a person or of a token, be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from matins.errors import Conflict, Example, InvalidInput
-from matins.model.access import Person
+from matins.model.access import PERSON_ROLES, Credential, Grant, LinkedService, Person, PersonRole, name_of, signed
 from matins.model.destination import NOBODY, THREAD, Destination
 from matins.model.event import ANSWERS_PREFIX, NOTICES_PREFIX
+from matins.model.rows import NewEvent
+from matins.model.settings import Choice, Names, Secret, Setting, Text, Url
 from matins.records.kind import POLICIES, Column, DestinationStorage, Document, RecordChange, RecordContext, RecordKind
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
     from matins.engine.policies import Policies
     from matins.model.access import Token
+    from matins.model.policies import Approval, Vote
+    from matins.model.rows import ScheduleRow
     from matins.store.transaction import Transaction
 
 
@@ -64,12 +69,13 @@ def _taken(name: str, what: str, other: str) -> Conflict:
     )
 
 
-_RESERVED = ("owner", "matins")
+RESERVED = ("owner", "matins")
+_ALL = 1 << 31
 _UNIQUE = ("slack", "telegram", "discord", "email")
 
 
 def _complete_person(person: Person, context: RecordContext) -> Person:
-    if person.name in _RESERVED:
+    if person.name in RESERVED:
         message = f'"{person.name}" is the name of another principal.'
         raise InvalidInput(message, value=person.name, field="name", hint="Use the name of a person, such as ada.")
     if person.email is not None and not _is_address(person.email):
@@ -91,23 +97,100 @@ def _changed(person: Person, before: Person | None, change: RecordChange) -> Non
             if other.name != person.name and value is not None and getattr(other, field) == value:
                 message = f'"{other.name}" has this {field} already.'
                 raise Conflict(message, value=value, field=field, hint="An id belongs to one person.")
-    if before is not None and before.role != person.role:
-        _end_sessions(person, change)
+    if before is None and change.transaction.credential("left", person.name) is not None:
+        message = f'"{person.name}" left, and what they did has this name.'
+        raise Conflict(message, value=person.name, field="name", hint="Use another name.")
+    if person.grants != (() if before is None else before.grants):
+        data = {"person": person.name, "grants": [_grant_text(each) for each in person.grants]}
+        change.transaction.events.append(NewEvent(change.now, "grant.set", None, None, data | change.principal.signed))
+
+
+def _grant_text(grant: Grant) -> str:
+    where = [*grant.agents, *(f"{name}={value}" for name, value in (grant.labels or {}).items())]
+    return f"{grant.role} of {' '.join(where) or 'all schedules'}"
 
 
 def _deleted(person: Person, before: Person | None, change: RecordChange) -> None:
-    _end_sessions(person, change)
-
-
-def _end_sessions(person: Person, change: RecordChange) -> None:
-    """End the browser sessions of a person, and void links that were not opened."""
+    """End what the person could do: sessions, links, tokens, credentials, votes on open requests."""
     from matins.runtime.tokens import end_sessions
 
-    end_sessions(change.transaction, change.now, change.principal.who, person=person.name)
+    transaction, now, by = change.transaction, change.now, change.principal
+    check_approvers(transaction, person.name, change.policies)
+    counts = departure_of(transaction, person.name, now)
+    used = any(each.person == person.name and each.opened_at is not None for each in transaction.sessions())
+    held = any(each.person == person.name for each in (*transaction.tokens(), *transaction.credentials()))
+    heir = transaction.credential("heir", person.name)
+    end_sessions(transaction, now, by.who, person=person.name)
+    for token in transaction.tokens():
+        if token.person == person.name and transaction.revoke_token(token.id, now):
+            transaction.events.append(NewEvent(now, "token.revoked", None, None, {"token": token.id, **by.signed}))
+    transaction.delete_credentials(person.name)
+    transaction.delete_credential("heir", person.name)
+    for service in get_args(LinkedService):
+        transaction.delete_chat_links(service, person.name, now)
+    for asked, vote in _open_votes(transaction, person.name):
+        withdrawn = vote._replace(vote="withdrawn", at=now)
+        transaction.upsert_vote(asked.id, withdrawn)
+        ballot = {"vote": withdrawn.vote, **signed(vote.voter), "note": vote.note, "digest": vote.digest}
+        data = {"approval": str(asked.id), **ballot}
+        transaction.events.append(NewEvent(now, "approval.voted", asked.schedule_id, asked.run_id, data))
+    given_to = "owner" if heir is None else heir.person
+    if used or held or any(counts.values()):  # otherwise nothing has the name
+        transaction.set_credential(Credential("left", person.name, given_to, None, now))
+    data = {"person": person.name, "given_to": given_to, **counts, **by.signed}
+    transaction.events.append(NewEvent(now, "person.left", None, None, data))
+
+
+def departure_of(transaction: Transaction, name: str, now: int) -> dict[str, Any]:
+    """What a person has, who may leave."""
+    tokens = [each for each in transaction.tokens() if each.is_valid(now)]
+    return {
+        "schedules": sum(name_of(row.created_by) == name for row in _schedules(transaction)),
+        "sessions": sum(each.person == name and each.is_valid(now) for each in transaction.sessions()),
+        "tokens": sum(each.person == name for each in tokens),
+        "votes": len(_open_votes(transaction, name)),
+        "program_tokens": [each.id for each in tokens if each.person is None and name_of(each.created_by) == name],
+    }
+
+
+def _open_votes(transaction: Transaction, name: str) -> list[tuple[Approval, Vote]]:
+    open_requests = transaction.approvals_in("pending", 0, _ALL)
+    return [(asked, vote) for asked in open_requests for vote in asked.votes if name_of(vote.voter) == name]
+
+
+def _schedules(transaction: Transaction) -> Iterator[ScheduleRow]:
+    after = 0
+    while page := transaction.schedules(after, None, 1_000):
+        yield from page
+        after = page[-1].id
+
+
+def check_approvers(transaction: Transaction, name: str, policies: Policies) -> None:
+    """Raise if a schedule would have too few approvers without the person."""
+    from matins.runtime.catalog import schedule_record
+
+    there = {"owner", *policies.people} - {name}
+    for row in _schedules(transaction):
+        definition = schedule_record(row).definition
+        if (
+            name in definition.approvers
+            and len(there.intersection(definition.approvers)) < definition.approvals_required
+        ):
+            message = f'"{row.name}" has no other approver.'
+            hint = f"Name others: matins edit {row.name} --approvers NAME"
+            raise Conflict(message, value=row.name, field="approvers", hint=hint)
 
 
 def _without_addresses(document: Document) -> Document:
     return {**document, **dict.fromkeys(_UNIQUE)}
+
+
+def _grants_text(document: Document) -> str:
+    return str(len(document["grants"] or ()) or "")
+
+
+def _domains_text(document: Document) -> str:
+    return ", ".join(document["domains"]) or "all"
 
 
 PEOPLE = RecordKind(
@@ -122,6 +205,7 @@ PEOPLE = RecordKind(
     changed=_changed,
     deleted=_deleted,
     hidden=_without_addresses,
+    fresh=True,
     columns=(
         Column("NAME", "name"),
         Column("ROLE", "role"),
@@ -131,9 +215,64 @@ PEOPLE = RecordKind(
         Column("EMAIL", "email"),
         Column("TIMEZONE", "timezone"),
         Column("QUIET HOURS", "quiet_hours"),
+        Column("GRANTS", _grants_text),
     ),
     example="matins people set ada --role operator --slack U0ADA",
 )
+
+
+# fmt: off
+@dataclass(frozen=True, slots=True)
+class SignInProvider:
+    """A provider of OpenID Connect, by which people sign in."""
+
+    issuer: Annotated[str, Setting(Url(), "URL of the provider.", "https://accounts.example.com", required=True)] = ""
+    client_id: Annotated[str, Setting(Text(200), "Id of Matins at the provider.", "matins", required=True)] = ""
+    client_secret: Annotated[str | None,
+        Setting(Secret(), "Where the secret of Matins at the provider is: env:NAME or file:/path.",
+                "env:OIDC_SECRET")] = None
+    domains: Annotated[tuple[str, ...],
+        Setting(Names(empty=True), "Domains of the addresses that sign in; default: all.", ["example.com"])] = ()
+    role: Annotated[PersonRole | None,
+        Setting(Choice(PERSON_ROLES),
+                "Role of a person who is created for a verified address; default: only people who are here sign in.",
+                "viewer")] = None
+# fmt: on
+
+
+def _complete_provider(value: SignInProvider, context: RecordContext) -> SignInProvider:
+    if value.role is not None and not value.domains:
+        hint = Example({"domains": ["example.com"], "role": value.role})
+        raise InvalidInput(
+            '"role" needs "domains": each person at the provider would join.', field="domains", hint=hint
+        )
+    return value
+
+
+SIGN_IN = RecordKind(
+    kind="sign_in",
+    noun="sign_in",
+    one="sign-in provider",
+    key="",
+    value=SignInProvider,
+    help="Manage the provider of OpenID Connect by which people sign in.",
+    file_help="Provider of OpenID Connect by which people sign in.",
+    storage=POLICIES,
+    complete=_complete_provider,
+    fresh=True,
+    columns=(
+        Column("ISSUER", "issuer"),
+        Column("CLIENT", "client_id"),
+        Column("DOMAINS", _domains_text),
+        Column("ROLE", "role"),
+    ),
+    example="matins sign-in set --issuer https://accounts.example.com --client-id matins",
+)
+
+
+def provider_of(transaction: Transaction, policies: Policies) -> SignInProvider | None:
+    """The provider by which people sign in."""
+    return next(iter(SIGN_IN.storage.read(SIGN_IN, transaction, policies).values()), None)
 
 
 _REFERENCES = ("env:", "file:")

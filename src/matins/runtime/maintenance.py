@@ -154,7 +154,7 @@ class Lineage:
         store = self._store
         with store.reading() as transaction:
             current = transaction.incarnation()
-            if current != store.incarnation:
+            if store.shared and current != store.incarnation:
                 transaction.check_store(store.store_id)
             reason = self._reason(transaction, current)
         if reason is not None:

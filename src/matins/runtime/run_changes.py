@@ -47,8 +47,7 @@ from matins.engine.transitions import (
 )
 from matins.engine.when.triggers import compile_trigger
 from matins.model.access import signed
-from matins.model.answer import FINAL, AnswerRow
-from matins.model.destination import CHAT_CHANNELS
+from matins.model.destination import CHAT_CHANNELS, FINAL, AnswerRow
 from matins.model.policies import Throttle
 from matins.model.rows import (
     NewEvent,

@@ -8,6 +8,7 @@ context in the order that it was sent (`matins.executors.orders`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -37,6 +38,24 @@ from matins.store.transaction import Transaction
 _MAX_EARLIER_MESSAGES = 100
 
 
+def trace_id(incarnation: str, run_id: int | str) -> str:
+    """The id of the trace of a whole run, for OpenTelemetry."""
+    return sha256(f"{incarnation} {run_id}".encode()).hexdigest()[:32]
+
+
+def span_id(incarnation: str, run_id: int | str, attempt: int = 0) -> str:
+    """The id of the span of a run, of a step's run, or of an attempt of it."""
+    return sha256(f"{incarnation} {run_id} {attempt}".encode()).hexdigest()[:16]
+
+
+def traceparent(store: Store, transaction: Transaction, attempt: Attempt) -> str:
+    """The span of an attempt, as W3C's Trace Context writes it."""
+    row = transaction.run(attempt.run_id)
+    whole = None if row is None else run_record(row).parent
+    span = span_id(store.incarnation, attempt.run_id, attempt.number)
+    return f"00-{trace_id(store.incarnation, whole or attempt.run_id)}-{span}-01"
+
+
 class RunContext(NamedTuple):
     """The stored context of an agent's run that is about to start or to continue."""
 
@@ -59,6 +78,8 @@ class RunContext(NamedTuple):
     """Whether the run came as an order: its sender claims the work item, and reports the outcome to its source."""
     lease_ms: int | None = None
     """How long its processes go on when the engine does not renew their lease; None: to their end."""
+    trace: str | None = None
+    """Its span, as a W3C `traceparent`; None where no spans are sent."""
 
 
 class Elsewhere(NamedTuple):
@@ -146,9 +167,12 @@ class ContextLoader:
         lease_ms: int,
         run_lease_ms: int,
         output_url: str | None = None,
+        *,
+        traced: bool = False,
     ) -> None:
         self._store = store
         self._lease = lease_ms
+        self._traced = traced
         self._run_lease = run_lease_ms if store.shared else None
         self._catalog = catalog
         self._clock = clock
@@ -198,6 +222,7 @@ class ContextLoader:
                 approval,
                 step_results(transaction, attempt),
                 lease_ms=self._run_lease if self._run_lease and retries_unknown(compiled.definition) else None,
+                trace=traceparent(self._store, transaction, attempt) if self._traced else None,
             )
 
     def void_approval(self, attempt: Attempt, why: str) -> None:

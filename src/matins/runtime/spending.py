@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from matins.engine.gates.state import BY_BUDGET
 from matins.engine.jobs import MESSAGE_JOB
@@ -20,6 +22,7 @@ from matins.engine.money import (
     shortage,
 )
 from matins.engine.policies import DEFAULT_RESERVATION, Policies, read_policies
+from matins.model.access import name_of
 from matins.model.policies import Approval, BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.run import Usage
@@ -266,7 +269,15 @@ def others_waiting(transaction: Transaction, policies: Policies, approval: Appro
         same = any(
             charge.subject == approval.request["whose"]
             for one in {step.agent or agent for step in definition.steps} or {agent}
-            for charge in charges(budgets, schedule_id, one, f"{agent}/{name}", now, definition.labels)
+            for charge in charges(
+                budgets,
+                schedule_id,
+                one,
+                f"{agent}/{name}",
+                now,
+                definition.labels,
+                payer(transaction, budgets, schedule_id),
+            )
         )
         own = any(other.kind == "budget" for other in transaction.open_approvals(schedule_id))
         if same and not own and schedule_id != approval.schedule_id:
@@ -282,6 +293,28 @@ def _is_requested(transaction: Transaction, schedule_id: int, place: dict[str, s
     return any(approval.kind == "budget" and place.items() <= approval.request.items() for approval in questions)
 
 
+def payer(
+    transaction: Transaction, budgets: Iterable[Budget], schedule_id: int, run_id: int | None = None
+) -> str | None:
+    """The person whose budget a run draws on: who started it, else who made the schedule. For what agents started or
+    made, and for a person who left, it is who made the schedule, or got it. None where no budget asks."""
+    if not any(budget.scope == "person" for budget in budgets):
+        return None
+    who = ""
+    if run_id is not None:
+        run = transaction.run(next(iter(transaction.parents_of([run_id])), run_id))
+        evidence: dict[str, Any] = orjson.loads(run.evidence) if run is not None and run.evidence else {}
+        by: dict[str, Any] = evidence.get("by") or {}
+        who = str(by.get("who") or "")
+    if not who or who.startswith("agent:"):
+        schedule = transaction.schedule(schedule_id)
+        who = "owner" if schedule is None or schedule.creator_role == "agent" else schedule.created_by
+    name = name_of(who)
+    while (left := transaction.credential("left", name)) is not None and left.person != name:
+        name = left.person
+    return name
+
+
 def _charges(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int, run_id: int | None = None
 ) -> list[Charge]:
@@ -294,7 +327,8 @@ def _charges(
     found: list[Charge] = []
     if policies.budgets:
         labels = compiled.definition.labels
-        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now, labels)
+        person = payer(transaction, policies.budgets, compiled.schedule_id, run_id)
+        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now, labels, person)
     if run_id is not None and compiled.run_limits != NO_LIMITS:
         (parent,) = transaction.parents_of([run_id])
         money, tokens = compiled.run_limits

@@ -135,7 +135,9 @@ class Approvals:
                 asked = self._with_edits(transaction, asked, principal, edit, now)
             if renewed is not None:  # nobody has seen what would run now
                 asked = renewed
-            elif refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
+            elif (
+                self._refusal(transaction, asked, principal) is None
+            ):  # otherwise the principal, as editor, cannot approve it
                 self._vote(transaction, asked, principal, Vote(principal.who, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
@@ -175,7 +177,7 @@ class Approvals:
         if asked.state != "pending" or asked.expires_at <= now:
             state = "expired" if asked.state == "pending" else asked.state
             raise Conflict(f"Approval {asked.id} is {state}.", value=asked.id, field="approval", hint=_HINTS.get(state))
-        reason = refusal_reason(asked, principal)
+        reason = self._refusal(transaction, asked, principal)
         if reason is not None:
             raise NotAllowed(
                 f"{principal.name} cannot answer approval {asked.id}: {reason}.",
@@ -185,6 +187,11 @@ class Approvals:
         if digest is not None and digest != asked.digest:
             message = f"Approval {asked.id} has changed since you read it."
             raise Stale(message, value=digest, field="digest", hint="Read it again, then answer.")
+
+    def _refusal(self, transaction: Transaction, asked: model.Approval, principal: Principal) -> str | None:
+        people = self.core.catalog.policies(transaction).people.values()
+        others = any(each.role == "owner" and each.name != principal.person for each in people)
+        return refusal_reason(asked, principal, sole_owner=principal.person is None or not others)
 
     def _decide(
         self, transaction: Transaction, asked: model.Approval, granted: bool, principal: Principal, now: int

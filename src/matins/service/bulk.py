@@ -15,9 +15,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
-from matins.api.bulk import BulkAction
 from matins.api.results import BulkPreview, BulkResult, Pause, RunsPreview, RunsResult, SkippedRun, SkippedSchedule
-from matins.api.runs import RunAction
+from matins.api.runs import BulkAction, RunAction
 from matins.config.file import file_format
 from matins.engine.reasons import rfc3339
 from matins.engine.selectors import format_selector

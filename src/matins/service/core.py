@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Literal
+from typing import Any, Literal, cast
 
+from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
@@ -15,7 +16,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, NotFound
 from matins.executors.agent_checks import ToolVersions
 from matins.executors.isolation import Isolation
-from matins.model.access import Principal, name_of
+from matins.model.access import Grant, Principal, name_of
 from matins.model.clock import Clock
 from matins.model.rows import ScheduleRow
 from matins.model.run import RunRecord, StepId
@@ -31,6 +32,20 @@ MAX_ID = 1 << 62
 LEASE_MS = EngineOptions().lease_ms
 """The default lease. Other processes may use another one, which is not known here."""
 _PAGE = 1_000
+Place = tuple[str, Mapping[str, str]]
+"""An agent, and the labels of a schedule of it."""
+
+
+def covers(grant: Grant, agent: str, labels: Mapping[str, str]) -> bool:
+    """Whether a grant is for the schedules of an agent with these labels."""
+    return (not grant.agents or agent in grant.agents) and (grant.labels or {}).items() <= labels.items()
+
+
+def _step_agents(values: Mapping[str, Any]) -> list[str]:
+    """The other agents of given steps."""
+    steps = cast("list[Any]", values.get("steps")) if isinstance(values.get("steps"), (list, tuple)) else []
+    agents: list[Any] = [step.get("agent") for step in steps if hasattr(step, "get")]
+    return [str(agent) for agent in agents if agent]
 
 
 @dataclass
@@ -43,6 +58,8 @@ class LocalState:
     """The directory of journals and output that the owner named."""
     isolation: Isolation | None = None
     """Whether agents are isolated on this machine."""
+    url: Callable[[], str | None] = lambda: None
+    """The address under which people reach the page; None without a server."""
     versions: ToolVersions | None = None
     """Asks tools for their versions."""
 
@@ -118,6 +135,43 @@ class Core:
         check_own(principal, schedule)
         if not to_delete:
             check_not_stopped(principal, schedule)
+
+    def with_grants(self, principal: Principal, use_case: UseCase, values: Mapping[str, Any]) -> Principal:
+        """The principal, as an operator where a grant makes the person one for what a call is about."""
+        if principal.person is None or use_case.right in ("read", "govern"):
+            return principal
+        person = self.policies().people.get(principal.person)
+        if person is None or not person.grants:
+            return principal
+        with self.store.reading() as transaction:
+            places = self.places_of(transaction, use_case, values)
+        if places and all(any(covers(grant, *place) for grant in person.grants) for place in places):
+            role = principal.role if principal.role == "owner" else "operator"
+            return replace(principal, role=role, granted=True)
+        return principal
+
+    def places_of(self, transaction: Transaction, use_case: UseCase, values: Mapping[str, Any]) -> list[Place]:
+        """The agents and labels of what a call is about, before and after it; empty for what grants do not concern."""
+        found: ScheduleRecord | None = None
+        if (number := values.get("approval_id")) is not None:
+            asked = transaction.approval(number)
+            found = None if asked is None else self.schedule(transaction, asked.schedule_id)
+        elif (run_id := values.get("run_id")) is not None:
+            found = self.schedule(transaction, self.run(transaction, run_id).schedule_id)
+        elif use_case.name == "schedules.add":
+            if values.get("replace") or values.get("new_agent") or values.get("create_agent"):
+                return []
+            agent = values.get("agent") or self.policies().default_agent
+            return [(one, values.get("labels") or {}) for one in {agent, *_step_agents(values)}]
+        elif use_case.noun in ("schedules", "missions", "backfills") and "name" in use_case.in_path:
+            found = self.find(transaction, values["name"], values.get("agent"), deleted=True)
+        if found is None:
+            return []
+        labels = dict(found.definition.labels or {})
+        after = labels if values.get("labels") is None else values["labels"]
+        steps = {step.agent or found.agent for step in found.definition.steps}
+        agents = {found.agent, *steps, *_step_agents(values), *_step_agents(values.get("edits") or {})}
+        return [(agent, each) for agent in agents for each in (labels, after)]
 
     def find(self, transaction: Transaction, name: str, agent: str | None, *, deleted: bool = False) -> ScheduleRecord:
         """The schedule of this name. `deleted`: where there is none, the last one that had it and was deleted."""

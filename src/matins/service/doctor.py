@@ -50,6 +50,7 @@ from matins.runtime.clock import SystemClock
 from matins.runtime.command_files import COMMANDS, changed_among, changed_of, has_commands, lines_of
 from matins.runtime.heartbeat import MAX_LAG_MS
 from matins.runtime.zone_changes import moved_text
+from matins.service.bulk import full_name
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import missing_agents, ownership
@@ -449,7 +450,7 @@ def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -
 def _answers(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
     """Report schedules whose answers nobody gets."""
     live = (one for one in schedules if one.state in ("active", "paused"))
-    names = [one.name for one in live if reaches_nobody(one.definition, one.agent, policies)]
+    names = [full_name(one) for one in live if reaches_nobody(one.definition, one.agent, policies)]
     if names:
         sentence = f"No destination gets the answers of {_listed(names)}"
         yield Finding("answers", None, sentence, deliver_command(policies))

@@ -31,7 +31,8 @@ def gate_reports(
 ) -> list[GateReport]:
     """One report for each gate, in order. Each gate is judged by itself."""
     labels = compiled.definition.labels
-    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now, labels)
+    person = spending.payer(transaction, policies.budgets, compiled.schedule_id)
+    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now, labels, person)
     facts = present_facts(transaction, policies, schedule, compiled, now)._replace(
         guarded=True,  # only the engine's process knows whether there is a guard
         standing=Standing(

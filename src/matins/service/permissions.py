@@ -8,7 +8,7 @@ from typing import Any, cast
 from matins.api.use_case import UseCase
 from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import SETTINGS, STEP_SETTINGS
-from matins.errors import NotAllowed
+from matins.errors import NotAllowed, SignInAgain
 from matins.model.access import Principal, Right, Role, name_of
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Command, Table
@@ -20,6 +20,7 @@ GRANTS: Mapping[Role, frozenset[Right]] = {
     "agent": frozenset(["read", "run", "change"]),
 }
 """An agent changes and runs only schedules that it created. A schedule that it adds is a proposal."""
+FRESH_MS = 3_600_000
 _PLAIN_VERBS = frozenset(
     ["add", "set", "edit", "get", "list", "delete", "pause", "resume", "run", "cancel", "resolve", "approve", "deny",
      "create", "revoke"]
@@ -39,10 +40,18 @@ def governs(principal: Principal) -> bool:
 
 
 def check_right(principal: Principal, use_case: UseCase) -> None:
-    if use_case.right not in rights_of(principal):
+    own = use_case.own and principal.person is not None and principal.token is None
+    if not own and use_case.right not in rights_of(principal):
         plain = use_case.verb in _PLAIN_VERBS and use_case.noun.endswith("s")
         what = f"{use_case.verb} {use_case.noun.replace('_', ' ')}" if plain else f"call {use_case.name}"
         check_granted(principal, use_case.right, what)
+
+
+def check_fresh(principal: Principal, use_case: UseCase, now: int) -> None:
+    """Raise if the browser of a session signed in too long ago for what gives rights away, or cannot be undone."""
+    if use_case.fresh and principal.signed_in_at is not None and now - principal.signed_in_at > FRESH_MS:
+        message = "This needs a sign-in within the last hour."
+        raise SignInAgain(message, field="principal", hint="Sign in again, at /login, then repeat it.")
 
 
 def check_granted(principal: Principal, right: Right, what: str) -> None:

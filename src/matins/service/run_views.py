@@ -18,7 +18,7 @@ from matins.engine.planning import USUAL_RUNS, Timetable, past_durations
 from matins.engine.reasons import run_summary
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
-from matins.model.answer import AnswerRow
+from matins.model.destination import AnswerRow
 from matins.model.overview import RecentRecord, RunCost
 from matins.model.policies import Approval
 from matins.model.rows import AttemptRow, CheckRow
@@ -36,6 +36,7 @@ def run_result(run: RunRecord, steps: list[RunStep] | None = None, answers: list
         id=str(run.id),
         schedule_id=str(run.schedule_id),
         schedule=run.schedule,
+        agent=run.agent,
         rev=run.rev,
         state=run.display_state,  # type: ignore[arg-type]
         status=run.status,

@@ -46,8 +46,7 @@ from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
 from matins.model.agent import Agent, Target
-from matins.model.answer import FINAL, AnswerRow
-from matins.model.destination import NOBODY, THREAD
+from matins.model.destination import FINAL, NOBODY, THREAD, AnswerRow
 from matins.model.job import JobType
 from matins.model.rows import NewEvent
 from matins.model.run import Given, RunRecord, RunState, StepId, Thread

@@ -54,7 +54,7 @@ from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
 from matins.service.nodes import Nodes
 from matins.service.output import Outputs, Transcripts
-from matins.service.permissions import check_right, governs
+from matins.service.permissions import check_fresh, check_right, governs
 from matins.service.previews import Previews
 from matins.service.proposals import Proposals
 from matins.service.record_changes import RecordChanges
@@ -64,9 +64,10 @@ from matins.service.runs import Replies, Runs, SpeakingRuns, Threads
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Additions, Schedules
 from matins.service.search import Search
+from matins.service.sign_in import People, Sessions
 from matins.service.system import System
 from matins.service.timeline import Calendars, History, Timelines
-from matins.service.tokens import ChatLinks, Sessions, Tokens
+from matins.service.tokens import Tokens
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -281,7 +282,6 @@ _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "nodes": (Nodes,),
     "tokens": (Tokens,),
     "sessions": (Sessions,),
-    "people": (ChatLinks,),
     "system": (Attention, SpeakingRuns, History),
 }
 """Parts of the service that need nothing but the core, by noun."""
@@ -329,6 +329,7 @@ class Service:
             "inbound": (Inbound(core, calls),),
             "threads": (Replies(core, runs),),
             "file": (file,),
+            "people": (People(core, generic),),
             "system": (System(core, Doctor(core, file)),),
         }
         self._records = generic.methods()
@@ -336,9 +337,13 @@ class Service:
 
     def invoke(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         """The result of a use case. Rights and arguments are checked only here."""
-        check_right(principal, use_case)
+        if principal.person is None:
+            check_right(principal, use_case)
         check_storable(arguments)
         values = read_arguments(use_case, arguments)
+        principal = self.core.with_grants(principal, use_case, values)
+        check_right(principal, use_case)
+        check_fresh(principal, use_case, self.core.clock.now_ms())
         self._visibility.check(principal, use_case, values)
         try:
             result = self.method(use_case)(principal, **values)

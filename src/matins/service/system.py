@@ -150,7 +150,7 @@ class System:
         person = self.core.policies().people.get(principal.name)
         zone = (person.timezone if person is not None else None) or self.core.clock.local_zone()
         now = to_datetime(self.core.clock.now_ms())
-        return Whoami(principal.role, principal.name, run_id, sorted(rights_of(principal)), zone, now)
+        return Whoami(principal.role, principal.name, run_id, sorted(rights_of(principal)), zone, now, principal.person)
 
     def backup(self, principal: Principal, path: str) -> Backup:
         target = Path(check_strings("path", [path], "the path of a new file")[0])

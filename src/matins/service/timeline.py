@@ -478,7 +478,8 @@ class History:
             agents = transaction.spend_by_agent(start, end, _MAX_SHARES)
             schedules = transaction.spend_by_schedule(start, end, _MAX_SHARES)
         money = sum(row.money for row in days.values())
-        per_day = money * DAY_MS // max(DAY_MS, end - start)
+        known = load_zone(zone).wall_of(end - 1) // DAY_MS - min(days) + 1 if days else 0
+        per_day = money // max(1, known)
         return Spend(
             since=to_datetime(start),
             until=to_datetime(end),
@@ -487,6 +488,7 @@ class History:
             tokens=sum(row.tokens for row in days.values()),
             per_day=format_money(per_day),
             per_month=format_money(per_day * 30),
+            known_days=known,
             days=_days(days, zone, start, end),
             agents=_shares(agents, money),
             schedules=_shares(schedules, money),

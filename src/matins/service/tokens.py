@@ -1,7 +1,4 @@
-"""Tokens, and browser sessions with the links that open them; only hashes of sessions and links are stored.
-
-`find_person`, `person_in_chat`: the person behind a login or a chat id.
-"""
+"""Tokens of programs and of people. `find_person`, `person_in_chat`: the person behind a login or a chat id."""
 
 from __future__ import annotations
 
@@ -13,23 +10,24 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from matins.api import results
-from matins.api.results import NewChatLink, NewSession, NewToken
+from matins.api.results import NewToken
 from matins.engine.audit import token_digest
 from matins.engine.policies import Policies
 from matins.engine.validation import check_name, check_strings, nearest
 from matins.engine.when.triggers import to_datetime
-from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, StoreError
-from matins.model.access import BrowserSession, ChatLink, LinkedService, Person, Principal, Role, Token, name_of
+from matins.errors import InvalidInput, NotAllowed, NotFound, StoreError
+from matins.model.access import Person, Principal, Role, Token, name_of
 from matins.model.clock import Clock
 from matins.model.rows import NewEvent
 from matins.records.people import check_token_name
 from matins.runtime import tokens
+from matins.runtime.catalog import Catalog
 from matins.runtime.tokens import end_sessions
 from matins.service.core import Core
-from matins.service.permissions import GRANTS, rights_of
+from matins.service.permissions import GRANTS, check_granted, governs, rights_of
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -52,20 +50,30 @@ class Tokens:
         role: Role = "owner",
         rights: Iterable[str] | None = None,
         expires_at: int | None = None,
+        program: bool = False,
     ) -> NewToken:
         check_name("name", name, "laptop")
-        kept = _rights(principal, role, rights)
+        person = None if program or role == "agent" else principal.person
+        if person is None:
+            check_granted(principal, "govern", "create tokens of programs")
+        elif principal.token is not None:
+            message, hint = "A token cannot make tokens of a person.", "Sign in to the page, and make it at /me."
+            raise NotAllowed(message, value=name, field="name", hint=hint)
+        kept = _rights(principal, role, rights, own=person is not None)
         now = self.core.clock.now_ms()
         if expires_at is not None and expires_at <= now:
             message = '"expires_at" must be in the future.'
             raise InvalidInput(message, value=expires_at, field="expires_at", hint="Give a later time.")
         token_id, token = _new()
-        made = Token(token_id, hash_of(token), name, role, kept, now, principal.who, expires_at)
+        made = Token(token_id, hash_of(token), name, role, kept, now, principal.who, expires_at, person)
         with self.core.store.transaction(now) as transaction:
             transaction.lock_policies()  # an agent that is created at this moment has another name
-            check_token_name(name, role, self.core.catalog.policies(transaction), transaction.tokens(), now)
+            policies = self.core.catalog.policies(transaction)
+            if person is not None:
+                find_person(policies, person)  # one who leaves at this moment has no token afterwards
+            check_token_name(name, role, policies, transaction.tokens(), now)
             transaction.insert_token(made)
-            data = {"token": made.id, "name": name, "role": role, "rights": kept, **principal.signed}
+            data = {"token": made.id, "name": name, "role": role, "rights": kept, "person": person, **principal.signed}
             data["digest"] = token_digest(made)
             transaction.events.append(NewEvent(now, "token.created", None, None, data))
         return NewToken(
@@ -77,21 +85,35 @@ class Tokens:
             created_at=to_datetime(now),
             created_by=principal.name,
             expires_at=to_datetime(expires_at),
+            person=person,
         )
 
-    def list(self, principal: Principal) -> builtins.list[results.Token]:
+    def list(self, principal: Principal, *, own: bool = False) -> builtins.list[results.Token]:
+        whose = own_only(principal, "list tokens", own=own)
         with self.core.store.reading() as transaction:
-            return [_token_result(token) for token in transaction.tokens()]
+            return [_token_result(token) for token in transaction.tokens() if whose in (None, token.person)]
 
     def revoke(self, principal: Principal, token_id: str) -> bool:
+        whose = own_only(principal, "revoke tokens")
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
+            token = transaction.token(token_id)
+            if token is None or whose not in (None, token.person):
+                return False
             revoked = transaction.revoke_token(token_id, now)
             if revoked:
                 data = {"token": token_id, **principal.signed}
                 transaction.events.append(NewEvent(now, "token.revoked", None, None, data))
                 end_sessions(transaction, now, principal.who, token=token_id)
         return revoked
+
+
+def own_only(principal: Principal, what: str, *, own: bool = False) -> str | None:
+    """The person whose records alone the principal may see and end; None for those of all."""
+    if principal.person is None or (governs(principal) and not own):
+        check_granted(principal, "govern", what)
+        return None
+    return principal.person
 
 
 def _token_result(token: Token) -> results.Token:
@@ -102,6 +124,7 @@ def _token_result(token: Token) -> results.Token:
         rights=None if token.rights is None else list(token.rights),
         created_at=to_datetime(token.created_at),
         created_by=name_of(token.created_by),
+        person=token.person,
         expires_at=to_datetime(token.expires_at),
         revoked_at=to_datetime(token.revoked_at),
         used_at=to_datetime(token.used_at),
@@ -114,6 +137,7 @@ class TokenVerifier:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._catalog = Catalog(cache=False)
 
     @property
     def reads_wait(self) -> bool:
@@ -124,8 +148,9 @@ class TokenVerifier:
         """The principal of a token; None if the token is unknown, expired or revoked."""
         if token.startswith(tokens.PREFIX):
             return tokens.principal_of_run(self._store, token)
-        found, now = self._verified(token), self._clock.now_ms()
-        if found is None or not found.is_valid(now):
+        now = self._clock.now_ms()
+        found, principal = self._verified(token, now)
+        if found is None or principal is None:
             return None
         if not _is_marked(found, now):
             try:
@@ -133,25 +158,36 @@ class TokenVerifier:
                     transaction.touch_token(found.id, now)
             except StoreError as error:  # the token stays valid when the disk is full
                 log.warning("the last use of token %s could not be written: %s", found.id, error)
-        return found.principal
+        return principal
 
     def at_once(self, token: str) -> Principal | None:
         """The principal of a valid token, by one reading of the store; None if more is needed."""
         if token.startswith(tokens.PREFIX):
             return None
-        found, now = self._verified(token), self._clock.now_ms()
-        return found.principal if found is not None and found.is_valid(now) and _is_marked(found, now) else None
+        now = self._clock.now_ms()
+        found, principal = self._verified(token, now)
+        return principal if found is not None and _is_marked(found, now) else None
 
-    def _verified(self, token: str) -> Token | None:
-        """The token as it is stored, if this is its text."""
-        form = _TOKEN.fullmatch(token)
-        found = None if form is None else self._found(form[1])
+    def _verified(self, text: str, now: int) -> tuple[Token | None, Principal | None]:
+        """The token as it is stored, if this is its text, with its principal, if it is valid."""
+        form, found, principal = _TOKEN.fullmatch(text), None, None
+        if form is not None:
+            with self._store.reading() as transaction:
+                found = transaction.token(form[1])
+                principal = None if found is None else of_token(transaction, self._catalog, found, now)
         known = _NOBODY if found is None else found.hash
-        return found if hmac.compare_digest(hash_of(token), known) else None
+        return (found, principal) if hmac.compare_digest(hash_of(text), known) else (None, None)
 
-    def _found(self, token_id: str) -> Token | None:
-        with self._store.reading() as transaction:
-            return transaction.token(token_id)
+
+def of_token(transaction: Transaction, catalog: Catalog, token: Token, now: int) -> Principal | None:
+    """The principal of a token: of a person, with their rights of now. None when it is not valid, or they left."""
+    if not token.is_valid(now):
+        return None
+    if token.person is None:
+        rights = None if token.rights is None else frozenset(token.rights)
+        return Principal(token.role, token.name, rights=rights, token=token.id)
+    person = catalog.policies(transaction).people.get(token.person)
+    return None if person is None else principal_of(person, token.role, token.rights, token.id)
 
 
 def _is_marked(token: Token, now: int) -> bool:
@@ -159,7 +195,8 @@ def _is_marked(token: Token, now: int) -> bool:
     return token.used_at is not None and abs(now - token.used_at) < _USED_EVERY_MS
 
 
-def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | None:
+def _rights(principal: Principal, role: Any, rights: Any, *, own: bool) -> tuple[str, ...] | None:
+    """The rights of a new token; None for all of its role. `own`: they end at those of its person anyway."""
     if role not in get_args(Role):
         allowed = ", ".join(get_args(Role))
         raise InvalidInput(
@@ -171,7 +208,8 @@ def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | N
     if beyond := sorted(wanted - granted):
         message = f'A token with the role "{role}" cannot have the right "{beyond[0]}".'
         raise InvalidInput(message, value=beyond[0], field="rights", allowed=allowed, hint=f"Use some of: {allowed}.")
-    if more := sorted(wanted - rights_of(principal)):
+    more = [] if own else sorted(wanted - rights_of(principal))
+    if more:
         message = f'{principal.name} does not have the right "{more[0]}" and cannot grant it.'
         raise NotAllowed(message, value=more[0], field="rights", hint="Ask the owner.")
     return None if rights is None else tuple(sorted(wanted))
@@ -207,154 +245,11 @@ def person_in_chat(policies: Policies, chat: Literal["slack", "telegram", "disco
     return next((person for person in policies.people.values() if getattr(person, chat) == user), None)
 
 
-def principal_of(person: Person) -> Principal:
-    return Principal(person.role, person.name)
-
-
-LINK_MS = 10 * 60_000
-IDLE_MS = 12 * 3_600_000
-LONGEST_MS = 7 * 86_400_000
-_KEPT_MS = 30 * 86_400_000
-
-
-@dataclass(frozen=True)
-class Sessions:
-    core: Core
-
-    def create(self, principal: Principal, *, token_id: str | None = None, person: str | None = None) -> NewSession:
-        if token_id is not None and person is not None:
-            hint = "Omit one of them."
-            raise InvalidInput('A link is for a token or for a person: not "token_id" and "person".', hint=hint)
-        now, code = self.core.clock.now_ms(), secrets.token_urlsafe(32)
-        with self.core.store.transaction(now) as transaction:
-            transaction.delete_sessions(now - _KEPT_MS)
-            owner = self._whose(transaction, principal, token_id, person, now)
-            if owner.role == "agent":
-                message, hint = "An agent has no browser session.", "Use the token of a person."
-                raise NotAllowed(message, field="token_id", hint=hint)
-            rights = None if owner.rights is None else tuple(sorted(owner.rights))
-            expires_at = _not_after(transaction, owner.token, now + LINK_MS)
-            made = BrowserSession(
-                new_id(), hash_of(code), owner.role, owner.name, rights, owner.token, person, now, expires_at
-            )
-            transaction.insert_session(made)
-            data = {"session": made.id, "name": made.name, "role": made.role, "token": made.token, **principal.signed}
-            transaction.events.append(NewEvent(now, "session.created", None, None, data))
-        return NewSession(id=made.id, path=f"/login?code={code}", expires_at=to_datetime(expires_at))
-
-    def _whose(
-        self, transaction: Transaction, principal: Principal, token_id: str | None, person: str | None, now: int
-    ) -> Principal:
-        """The principal of a new session: a person, that of a token, or the caller."""
-        if person is not None:
-            transaction.lock_policies()  # a person who is deleted at this moment has no session afterwards
-            return find_person(self.core.catalog.policies(transaction), person)
-        if token_id is None:
-            return principal
-        token = transaction.token(token_id)
-        if token is None or not token.is_valid(now):
-            message = f'There is no valid token "{token_id}".'
-            raise NotFound(message, value=token_id, field="token_id", hint="List them: matins tokens list")
-        return token.principal
-
-    def list(self, principal: Principal) -> builtins.list[results.BrowserSession]:
-        now = self.core.clock.now_ms()
-        with self.core.store.reading() as transaction:
-            return [_result(session) for session in transaction.sessions() if session.is_valid(now)]
-
-    def revoke(self, principal: Principal, session_id: str) -> bool:
-        now = self.core.clock.now_ms()
-        with self.core.store.transaction(now) as transaction:
-            return bool(end_sessions(transaction, now, principal.who, session_id=session_id))
-
-
-@dataclass(frozen=True)
-class ChatLinks:
-    core: Core
-
-    def link(self, principal: Principal, name: str, service: LinkedService) -> NewChatLink:
-        now, code = self.core.clock.now_ms(), new_id()
-        with self.core.store.transaction(now) as transaction:
-            find_person(self.core.catalog.policies(transaction), name)
-            bot = next((bot.name for bot in transaction.chat_bots() if bot.service == service), None)
-            if bot is None:
-                hint = f"Set it up, and start the daemon: matins chat set {service} --token env:NAME"
-                raise Conflict(f"No bot of {service} is connected.", value=service, field="service", hint=hint)
-            transaction.delete_chat_links(service, name, now)
-            transaction.insert_chat_link(ChatLink(hash_of(code), service, name, now + LINK_MS))
-            data = {"person": name, "service": service, **principal.signed}
-            transaction.events.append(NewEvent(now, "link.created", None, None, data))
-        return NewChatLink(name, service, bot, code, to_datetime(now + LINK_MS))
-
-
-class OpenedSession(NamedTuple):
-    secret: str
-    lifetime_s: int
-
-
-class SessionVerifier:
-    """Opens, verifies and closes the sessions of browsers. It reads the store each time, so an end takes effect at
-    once."""
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    def open(self, code: str) -> OpenedSession | None:
-        """The session that the code of a link opens; None when the code is unknown, used or expired."""
-        secret, now = secrets.token_urlsafe(32), self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            link = transaction.session(hash_of(code))
-            if link is None or link.opened_at is not None or not link.is_valid(now):
-                return None
-            until = _not_after(transaction, link.token, now + IDLE_MS)
-            if not transaction.open_session(link.id, link.hash, hash_of(secret), now, until):
-                return None
-            data = {"session": link.id, "name": link.name, "role": link.role, "token": link.token}
-            transaction.events.append(NewEvent(now, "session.opened", None, None, data))
-        return OpenedSession(secret, LONGEST_MS // 1000)
-
-    def principal_of(self, secret: str) -> Principal | None:
-        now = self._clock.now_ms()
-        with self._store.reading() as transaction:
-            session = transaction.session(hash_of(secret))
-        if session is None or session.opened_at is None or not session.is_valid(now):
-            return None
-        if abs(now - (session.used_at or session.opened_at)) >= _USED_EVERY_MS:
-            with self._store.transaction(now) as transaction:
-                until = min(now + IDLE_MS, session.opened_at + LONGEST_MS)
-                transaction.touch_session(session.id, now, _not_after(transaction, session.token, until))
-        return _principal(session)
-
-    def close(self, secret: str) -> None:
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            session = transaction.session(hash_of(secret))
-            if session is not None:
-                end_sessions(transaction, now, _principal(session).who, session_id=session.id)
-
-
-def _principal(session: BrowserSession) -> Principal:
-    rights = None if session.rights is None else frozenset(session.rights)
-    return Principal(session.role, session.name, rights=rights, token=session.token)
-
-
-def _not_after(transaction: Transaction, token_id: str | None, until: int) -> int:
-    """The instant, or the end of the token if that is sooner."""
-    token = None if token_id is None else transaction.token(token_id)
-    return until if token is None or token.expires_at is None else min(until, token.expires_at)
-
-
-def _result(session: BrowserSession) -> results.BrowserSession:
-    return results.BrowserSession(
-        id=session.id,
-        name=session.name,
-        role=session.role,
-        rights=None if session.rights is None else list(session.rights),
-        token=session.token,
-        person=session.person,
-        created_at=to_datetime(session.created_at),
-        opened_at=to_datetime(session.opened_at),
-        used_at=to_datetime(session.used_at),
-        expires_at=to_datetime(session.expires_at),
-    )
+def principal_of(
+    person: Person, role: Role = "owner", rights: Iterable[str] | None = None, token: str | None = None
+) -> Principal:
+    """The principal of a person, with their rights of now, within a role and rights."""
+    kept = GRANTS[role] if rights is None else GRANTS[role].intersection(rights)
+    least: Role = role if len(GRANTS[role]) < len(GRANTS[person.role]) else person.role
+    cut = None if kept == GRANTS["owner"] else frozenset[str](kept)
+    return Principal(least, person.name, rights=cut, token=token, person=person.name)

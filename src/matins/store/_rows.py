@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from matins.model.access import ChatBot, ChatLink, IdempotentRequest
-from matins.model.answer import AnswerRow
+from matins.model.access import ChatBot, ChatLink, Credential, IdempotentRequest
 from matins.model.call import CalledRun, CallOutcome, CallRow
+from matins.model.destination import AnswerRow
 from matins.model.event import (
     BoundRevision,
     BoundRun,
@@ -101,6 +101,45 @@ class AccessRows(Statements):
     def end_sessions(self, session_id: str | None, token: str | None, person: str | None, now: int) -> list[str]:
         """End the session, those that came from the token, or those of the person. Returns the ids that ended."""
         return self._column("end_sessions", session_id=session_id, token=token, person=person, now=now)
+
+    def credential(self, kind: str, subject: str) -> Credential | None:
+        """One credential."""
+        return self._row(Credential, "credential", kind=kind, subject=subject)
+
+    def credentials(self) -> list[Credential]:
+        """All credentials."""
+        return self._rows(Credential, "credentials")
+
+    def set_credential(self, credential: Credential) -> None:
+        """Set a credential."""
+        self._all(
+            "set_credential",
+            kind=credential.kind,
+            subject=credential.subject,
+            person=credential.person,
+            hash=credential.hash,
+            at=credential.at,
+        )
+
+    def delete_credentials(self, person: str) -> None:
+        """Delete what a person signs in with."""
+        self._all("delete_credentials", person=person)
+
+    def delete_credential(self, kind: str, subject: str) -> None:
+        """Delete one credential."""
+        self._all("delete_credential", kind=kind, subject=subject)
+
+    def insert_try(self, whose: str, now: int) -> None:
+        """Count a try to sign in."""
+        self._all("insert_try", whose=whose, now=now)
+
+    def tries(self, whose: str, after: int) -> int:
+        """The number of tries after an instant."""
+        return self._value("tries", whose=whose, after=after)
+
+    def delete_tries(self, whose: str | None, before: int) -> None:
+        """Delete the tries of one, and those before an instant."""
+        self._all("delete_tries", whose=whose, before=before)
 
     def delete_sessions(self, before: int) -> None:
         """Delete sessions that expired before an instant."""
@@ -1341,8 +1380,12 @@ class SpendingRows(Statements):
         )
 
     def spend_since(self, since: int) -> list[SpendingRow]:
-        """The spending since an instant, by schedule."""
+        """The spending since an instant, by schedule; `+` keeps SQLite from all of it by spend_schedule."""
         return self._rows(SpendingRow, "spend_since", since=since)
+
+    def spend_by_run_since(self, since: int) -> list[SpendingRow]:
+        """The spending since an instant, by run."""
+        return self._rows(SpendingRow, "spend_by_run_since", since=since)
 
 
 class StepRows(Statements):

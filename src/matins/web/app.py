@@ -31,7 +31,7 @@ from matins.surfaces.http.endpoint import EndpointContext, is_unchanged
 from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import HttpError, log, status_of
 from matins.surfaces.http.router import Route, Unknown
-from matins.surfaces.http.server_routes import login_code
+from matins.surfaces.http.sign_in import login_code
 from matins.surfaces.http.stream import EventFrame, Manner, Stream
 from matins.web.templates import StaticFiles, environment, values_of
 from matins.web.views import FRAGMENTS, VIEWS
@@ -160,7 +160,12 @@ class Pages(DaemonPart):
         return self._unknown
 
     async def _unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to an address that no route has."""
+        """Respond to an address that no route has, and to a sign-in that was refused."""
+        if scope["path"].startswith("/login"):
+            page = partial(self._sign_in_page, scope, error)
+            response = await asyncio.get_running_loop().run_in_executor(self._context.pool, page)
+            await response(scope, receive, send)
+            return
 
         def view(visit: Visit) -> Page:
             raise error
@@ -252,15 +257,28 @@ class Pages(DaemonPart):
         again = _address_again(scope) if error.status == 401 else None
         if again is not None:
             return self._bare(scope, "bounce.html", Page("bounce.html", "Matins", {"again": again}))
-        title = "Sign in" if error.status == 401 else HTTPStatus(error.status).phrase
-        return self._bare(scope, "sign_in.html", Page("sign_in.html", title, {"error": error}, status=error.status))
+        return self._sign_in_page(scope, error)
 
     async def _sign_in(self, scope: Scope) -> Response:
+        return await asyncio.get_running_loop().run_in_executor(self._context.pool, self._login, scope)
+
+    def _login(self, scope: Any) -> Response:
+        """A link with its button, an invitation, or the ways to sign in."""
+        query = query_of(scope)
+        if "code" not in query:
+            return self._sign_in_page(scope, None)
         try:
-            code = login_code(scope["query_string"])
+            code = login_code(query)
         except HttpError as error:
-            return self._bare(scope, "sign_in.html", Page("", "Sign in", {"error": error}, status=error.status))
-        return self._bare(scope, "login.html", Page("", "Sign in", {"code": code}))
+            return self._sign_in_page(scope, error)
+        invited = self._context.sign_in.invited(code)
+        return self._bare(scope, "login.html", Page("", "Sign in", {"code": code, "invited": invited}))
+
+    def _sign_in_page(self, scope: Any, error: HttpError | None) -> Response:
+        values = {"error": error, "ways": self._context.sign_in.ways(), "asked": "asked" in query_of(scope)}
+        return self._bare(
+            scope, "sign_in.html", Page("", "Sign in", values, status=200 if error is None else error.status)
+        )
 
     def _bare(self, scope: Any, template: str, page: Page) -> Response:
         """A page of its own, without the frame."""

@@ -19,6 +19,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
+from msgspec import structs
 
 from matins.api import results
 from matins.api.results import (
@@ -356,6 +357,20 @@ def lane_chart(found: results.Lanes, visit: Visit) -> LaneChart:
         round(found.start.timestamp() * 1000),
         round(found.end.timestamp() * 1000),
     )
+
+
+def run_chart(found: results.Lanes, visit: Visit) -> LaneChart:
+    """All lanes as one, with its bars."""
+    lanes = [*found.lanes, *([found.rest] if found.rest else [])]
+    states = {state for lane in lanes for state in lane.parts}
+    parts = {
+        state: [
+            sum(column) for column in zip(*(lane.parts[state] for lane in lanes if state in lane.parts), strict=True)
+        ]
+        for state in states
+    }
+    whole = results.Lane("", 0, found.runs, found.failed, 0, 0, parts, [], None)
+    return lane_chart(structs.replace(found, lanes=[whole], rest=None), visit)
 
 
 def _lane_picture(lane: results.Lane, found: results.Lanes, scale: _Scale) -> LanePicture:

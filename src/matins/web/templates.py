@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import json
 import re
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from importlib import resources
 from typing import Any, NamedTuple, cast
 
@@ -165,6 +165,17 @@ def words(code: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def event_words(kind: str) -> str:
+    """The name of an event as words: `run.thread_assigned` is "Run thread assigned"."""
+    return words(kind.replace(".", "_"))
+
+
+def day_of(text: str) -> str:
+    """A day, 2026-10-21, as it is said: 21 Oct."""
+    found = date.fromisoformat(text)
+    return f"{found.day} {found:%b}"
+
+
 _MAX_LENGTH = 200
 
 
@@ -275,7 +286,7 @@ class StaticFiles:
         file = self._files.get(scope["path_params"]["name"])
         if file is None or scope["path_params"]["hash"] != self.hash:
             error = HttpError(404, "no_such_path", "There is no such file.", hint="Reload the page.")
-            return problem(error, scope["path"])
+            return problem(error, scope)
         if accepts_gzip(scope):
             return Response(file.packed, 200, {**_FOREVER, "Content-Encoding": "gzip"}, file.type)
         return Response(file.plain, 200, _FOREVER, file.type)
@@ -298,6 +309,7 @@ def environment(files: StaticFiles) -> Environment:
     )
     filters: dict[str, Any] = {
         "shown": shown,
+        "marked": marked,
         "as_is": Markup.escape,
         "pretty": pretty,
         "facts": facts,
@@ -307,9 +319,12 @@ def environment(files: StaticFiles) -> Environment:
         "expected": expected,
         "with_quote": joined,
         "words": words,
+        "event_words": event_words,
+        "day": day_of,
         "duration": duration,
     }
     found.filters.update(filters)
+    found.tests["plain_list"] = is_plain_list
     names: dict[str, Any] = {
         "static": files.path,
         "run_look": of_run,
@@ -326,8 +341,10 @@ def environment(files: StaticFiles) -> Environment:
 def values_of(visit: Visit) -> dict[str, Any]:
     """What every template can use: the visit, and instants in its zone."""
 
-    def at(instant: datetime | None) -> Markup:
-        text = "" if instant is None else clock(instant, visit.zone, visit.now)
+    def at(instant: datetime | None, *, seconds: bool = True) -> Markup:
+        text = (
+            "" if instant is None else clock(instant if seconds else instant.replace(second=0), visit.zone, visit.now)
+        )
         return time_element(instant, text, _title(instant))
 
     def ago(instant: datetime | None) -> Markup:
@@ -373,6 +390,14 @@ def shown(text: Any) -> Markup:
     return Markup(write_out(str(Markup.escape(str(text))), _marked, keep="\n\t"))
 
 
+def marked(text: str) -> Markup:
+    """A sentence of ours, with what stands in backticks as code."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(parts)
+    )
+
+
 def _marked(character: str) -> str:
     return f'<span class="hidden-character">{_written(character)}</span>'
 
@@ -390,6 +415,13 @@ def _written(character: str) -> str:
 def example(noun: str) -> str:
     """A command that makes a record of this kind."""
     return record_kinds()[noun].example
+
+
+def is_plain_list(value: Any) -> bool:
+    """Whether its parts can be shown one by one, instead of as JSON."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(each, str | int | float) and not isinstance(each, bool) for each in cast("list[Any]", value)
+    )
 
 
 def facts(record: Any) -> list[tuple[str, str]]:

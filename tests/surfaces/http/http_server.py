@@ -12,7 +12,8 @@ from matins.model.clock import Clock
 from matins.records.file_settings import HttpServer as HttpSettings
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.client import Client
 from matins.surfaces.http.app import build_app
 from matins.surfaces.http.connections import Connections

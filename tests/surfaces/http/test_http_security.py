@@ -18,12 +18,12 @@ from matins import Matins
 from matins.errors import NotAllowed, NotFound
 from matins.model.access import OWNER, Principal
 from matins.records.file_settings import HttpServer as HttpSettings
-from matins.service.tokens import IDLE_MS, LINK_MS, LONGEST_MS, SessionVerifier
+from matins.service.sign_in import IDLE_MS, LINK_MS, LONGEST_MS, SessionVerifier
 from matins.surfaces.http.authentication import COOKIE
 from matins.surfaces.http.server import bind
 from matins.testing import ManualClock
 
-OPEN = {"/livez", "/readyz", "/login"}
+OPEN = {"/livez", "/readyz", "/login", "/login/email", "/login/password", "/login/provider", "/login/provider/callback"}
 CSP = "default-src 'none'; form-action 'self'; frame-ancestors 'none'"
 BODIES = {"POST", "PUT", "PATCH"}
 
@@ -178,7 +178,7 @@ def test_a_link_is_good_once_and_opens_with_a_button(server: HttpServer) -> None
     first = log_in(server, path, Origin=server.url)
     assert (first.status, first.headers["location"]) == (303, "/")
     assert re.fullmatch(
-        rf"{COOKIE}=[\w-]{{43}}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800", first.headers["set-cookie"]
+        rf"{COOKIE}=[\w-]{{43}}; Path=/; HttpOnly; SameSite=Strict; Max-Age=7776000", first.headers["set-cookie"]
     )
     assert log_in(server, path).status == 403
     for wrong in ("", "?code=", "?code=x", f"?code={code}&code={code}", '?code="><script>'):

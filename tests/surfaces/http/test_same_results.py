@@ -28,8 +28,8 @@ from matins.testing import ManualClock
 START = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TRIGGER = parse_trigger("5m")
 ELSEWHERE = {
-    "file.plan", "file.apply", "system.backup", "system.doctor", "runs.output",  # results have paths of the machine
-    "runs.transcript",
+    "file.plan", "file.apply", "file.place", "system.backup", "system.doctor",  # results have paths of the machine
+    "runs.output", "runs.transcript",
     "system.tools", "destinations.test",  # results differ by machine and by run
     "sessions.create", "sessions.list", "sessions.revoke", "people.link",  # secrets are random
     "tokens.create", "tokens.list", "tokens.revoke", "webhooks.add",
@@ -482,14 +482,19 @@ def secrets(server: HttpServer, client: Api) -> None:
 
 
 def the_file(server: HttpServer, client: Api, path: Path) -> None:
-    path.write_text("schedules:\n  nightly: {when: 0 2 * * *, job: work}\n", encoding="utf-8")
+    budget = "budgets:\n  daily: {period: day, max_cost: $5}\n"
+    path.write_text(f"schedules:\n  nightly: {{when: 0 2 * * *, job: work}}\n{budget}", encoding="utf-8")
     server.matins.watch_file(path)
     plan = client.file.plan()
-    assert (plan.added, [entry.name for entry in plan.entries]) == (1, ["nightly"])
+    assert (plan.added, {entry.name for entry in plan.entries}) == (2, {"nightly", "daily"})
     assert client.file.apply(digest=plan.digest).state == "applied"
     file = client.get("nightly").file
     assert file is not None
     assert file.line == 2
+    place = client.file.place("budgets", "daily")
+    assert place is not None
+    assert (place.path, place.line) == (file.path, 4)
+    assert client.file.place("budgets", "other") is None
 
 
 def the_machine(server: HttpServer, client: Api, copy: Path) -> None:

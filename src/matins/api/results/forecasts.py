@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results.runs import Approval, Call, Run, RunStateName
-from matins.model.access import LinkedService, Role
+from matins.model.access import LinkedService, Role, SignInMethod
 from matins.model.schedule import ScheduleState
 from matins.model.words import Content
 
@@ -457,6 +457,8 @@ class Spend(Struct, frozen=True):
     per_day: str
     per_month: str
     """At this pace, for 30 days."""
+    known_days: int
+    """From how many days the pace is computed: those since the first spending."""
     days: list[SpendDay]
     agents: list[SpendShare]
     schedules: list[SpendShare]
@@ -689,6 +691,8 @@ class Whoami(Struct, frozen=True):
     timezone: str
     """The person's time zone; without one, that of the machine of the engine."""
     now: datetime
+    person: str | None = None
+    """The person who calls; None for the owner of the store, programs and agents."""
 
 
 class Token(Struct, frozen=True):
@@ -700,6 +704,8 @@ class Token(Struct, frozen=True):
     created_at: datetime
     created_by: str
     expires_at: datetime | None
+    person: str | None = None
+    """The person whose token it is; None for that of a program."""
     revoked_at: datetime | None = None
     used_at: datetime | None = None
 
@@ -714,6 +720,34 @@ class NewToken(Struct, frozen=True):
     created_at: datetime
     created_by: str
     expires_at: datetime | None
+    person: str | None = None
+
+
+class Invitation(Struct, frozen=True):
+    """A link by which a person joins."""
+
+    person: str
+    role: Role
+    link: str
+    """Works once, for 7 days. Shown here and never again. Without a server it is only a path."""
+    mailed: bool
+    """Whether the mail server took it."""
+    expires_at: datetime
+
+
+class Departure(Struct, frozen=True):
+    """What became of what a person had."""
+
+    person: str
+    given_to: str
+    """To whom their schedules belong."""
+    schedules: int
+    sessions: int
+    tokens: int
+    votes: int
+    """Votes on open requests, which do not count any more."""
+    program_tokens: list[str]
+    """Ids of valid tokens of programs that the person made, and may know."""
 
 
 class NewSession(Struct, frozen=True):
@@ -747,6 +781,10 @@ class BrowserSession(Struct, frozen=True):
     """The token that it came from and ends with."""
     person: str | None
     """The person whose session it is; it ends with the person."""
+    method: SignInMethod
+    """How it was opened."""
+    this: bool
+    """Whether the caller speaks from it."""
     created_at: datetime
     opened_at: datetime | None
     used_at: datetime | None

@@ -5,9 +5,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from matins.model.answer import AnswerState
 from matins.model.call import CallOutcome, CallSource
-from matins.model.destination import IncidentKind
+from matins.model.destination import AnswerState, IncidentKind
 from matins.model.event import DeliveryState, IncidentState, SubscriptionState
 from matins.model.policies import ApprovalKind, ApprovalState
 from matins.model.run import BackfillChoice, BackfillState, EntryKind, ThreadState
@@ -74,6 +73,8 @@ class Run(Struct, frozen=True):
     id: str
     schedule_id: str
     schedule: str
+    agent: str
+    """That of the schedule; empty for a job."""
     rev: int
     state: RunStateName
     status: str
@@ -518,7 +519,7 @@ class Mission(Struct, frozen=True):
 
 class Vote(Struct, frozen=True):
     voter: str
-    vote: Literal["approve", "deny"]
+    vote: Literal["approve", "deny", "withdrawn"]
     at: datetime
     note: Content[str | None]
     digest: str

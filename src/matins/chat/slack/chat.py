@@ -166,7 +166,7 @@ class SlackEndpoint:
             delivery = Delivery(headers_of(scope), body)
             response = await asyncio.get_running_loop().run_in_executor(self._pool, self._respond, delivery)
         except HttpError as error:
-            response = problem(error, scope["path"])
+            response = problem(error, scope)
         await response(scope, receive, send)
 
     def _respond(self, delivery: Delivery) -> Response:

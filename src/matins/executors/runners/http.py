@@ -48,12 +48,14 @@ class Http:
         body = orjson.dumps(_request(call))
         signed = sign(call.environment[SECRET], call.run_info.key, connection.now_s(), body)
         headers = {**signed, "content-type": "application/json", "idempotency-key": call.run_info.key}
+        if (trace := call.run_info.trace) is not None:
+            headers["traceparent"] = trace
         with connection.post(call.url or "", body, headers) as reply:
             return _result(reply)
 
 
 def _request(call: RunnerRequest) -> dict[str, Any]:
-    run_id, schedule_id, schedule, slot, attempt, key, given = call.run_info
+    run_id, schedule_id, schedule, slot, attempt, key, given, _ = call.run_info
     return {
         "run_id": str(run_id),
         "schedule_id": str(schedule_id),

@@ -202,6 +202,8 @@ def endpoint_of(url: str) -> str:
 
 def _headers(call: RunnerRequest) -> dict[str, str]:
     headers = {"content-type": "application/json", "accept": "text/event-stream"}
+    if call.run_info.trace is not None:
+        headers["traceparent"] = call.run_info.trace
     key = call.environment.get(KEY)
     return {**headers, "authorization": f"Bearer {key}"} if key else headers
 

@@ -98,6 +98,8 @@ class RunInfo(NamedTuple):
     """A key that is the same for every attempt of the run, and different for every other run."""
     input: Any = None
     """The payload of the schedule with what was given to the run."""
+    trace: str | None = None
+    """Its span, as a W3C `traceparent`."""
 
 
 @dataclass(frozen=True, slots=True)

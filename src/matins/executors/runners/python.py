@@ -47,13 +47,13 @@ class Python:
             _check_module(call.extra_args[0].partition(":")[0], [call.workdir, *filter(None, given)])
 
     def command(self, call: RunnerRequest) -> Command:
-        run_id, _, schedule, slot, attempt, key, _ = call.run_info
+        run = call.run_info
         variables = {
-            "MATINS_RUN_ID": str(run_id),
-            "MATINS_SCHEDULE": schedule,
-            "MATINS_SLOT": slot or "",
-            "MATINS_ATTEMPT": str(attempt),
-            "MATINS_KEY": key,
+            "MATINS_RUN_ID": str(run.run_id),
+            "MATINS_SCHEDULE": run.schedule,
+            "MATINS_SLOT": run.slot or "",
+            "MATINS_ATTEMPT": str(run.attempt),
+            "MATINS_KEY": run.key,
         }
         argv = (self._interpreter(call), function_call.__file__, *call.extra_args)
         return Command(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from matins.api.results import FilePlan
+from matins.api.results import FilePlace, FilePlan
 from matins.api.use_case import USE_CASES
 from matins.config.file import ConfigFile, Content, FileState, SentFile
 from matins.config.interpretation import Entry, Interpretation, name_of_file, when_changed
@@ -50,6 +50,15 @@ class File:
     core: Core
     schedules: ScheduleChanges
     records: RecordChanges
+
+    def place(self, principal: Principal, noun: str, name: str) -> FilePlace | None:
+        kind = record_kinds().get(noun)
+        if kind is None:
+            hint = f"Name one of {', '.join(record_kinds())}."
+            raise InvalidInput(f'There are no records "{noun}".', value=noun, field="noun", hint=hint)
+        with self.core.store.reading() as transaction:
+            entry = transaction.file_entry(kind.kind, name)
+        return None if entry is None else FilePlace(entry.path, entry.line)
 
     def plan(self, principal: Principal, *, text: str | None = None, path: str | None = None) -> FilePlan:
         file = self.file_of(principal, text, path)

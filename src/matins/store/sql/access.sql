@@ -1,14 +1,14 @@
 -- Tokens, sessions of browsers, codes that link people to users of chat, and responses to requests with an idempotency key.
 
 -- insert_token: add a token
-INSERT INTO tokens (id, hash, name, role, rights, created_at, created_by, expires_at)
-VALUES (:id, :hash, :name, :role, :rights, :created_at, :created_by, :expires_at);
+INSERT INTO tokens (id, hash, name, role, rights, created_at, created_by, expires_at, person)
+VALUES (:id, :hash, :name, :role, :rights, :created_at, :created_by, :expires_at, :person);
 
 -- token: one token
-SELECT id, hash, name, role, rights, created_at, created_by, expires_at, revoked_at, used_at FROM tokens WHERE id = :id;
+SELECT id, hash, name, role, rights, created_at, created_by, expires_at, person, revoked_at, used_at FROM tokens WHERE id = :id;
 
 -- tokens: all tokens, the oldest first
-SELECT id, hash, name, role, rights, created_at, created_by, expires_at, revoked_at, used_at FROM tokens
+SELECT id, hash, name, role, rights, created_at, created_by, expires_at, person, revoked_at, used_at FROM tokens
 ORDER BY created_at, id;
 
 -- revoke_token(token_id: str, now: int) -> bool: revoke a token once
@@ -18,15 +18,15 @@ UPDATE tokens SET revoked_at = :now WHERE id = :token_id AND revoked_at IS NULL 
 UPDATE tokens SET used_at = :now WHERE id = :token_id;
 
 -- insert_session: add a link that opens a browser session
-INSERT INTO sessions (id, hash, role, name, rights, token, person, created_at, expires_at)
-VALUES (:id, :hash, :role, :name, :rights, :token, :person, :created_at, :expires_at);
+INSERT INTO sessions (id, hash, role, name, rights, token, person, created_at, expires_at, method, browser)
+VALUES (:id, :hash, :role, :name, :rights, :token, :person, :created_at, :expires_at, :method, :browser);
 
 -- browser_session: a browser session, or the link that opens it, by the hash of its secret
-SELECT id, hash, role, name, rights, token, person, created_at, expires_at, opened_at, used_at, ended_at
+SELECT id, hash, role, name, rights, token, person, created_at, expires_at, method, browser, opened_at, used_at, ended_at
 FROM sessions WHERE hash = :hash;
 
 -- sessions: all browser sessions, the oldest first
-SELECT id, hash, role, name, rights, token, person, created_at, expires_at, opened_at, used_at, ended_at
+SELECT id, hash, role, name, rights, token, person, created_at, expires_at, method, browser, opened_at, used_at, ended_at
 FROM sessions ORDER BY created_at, id;
 
 -- open_session(session_id: str, code_hash: str, secret_hash: str, now: int, until: int) -> bool: make a link a session.
@@ -42,6 +42,31 @@ UPDATE sessions SET used_at = :now, expires_at = :until WHERE id = :session_id A
 UPDATE sessions SET ended_at = :now
 WHERE ended_at IS NULL AND expires_at > :now
   AND (id = CAST(:session_id AS text) OR token = CAST(:token AS text) OR person = CAST(:person AS text)) RETURNING id;
+
+-- credential(kind: str, subject: str) -> Credential | None: one credential
+SELECT kind, subject, person, hash, at FROM credentials WHERE kind = :kind AND subject = :subject;
+
+-- credentials() -> list[Credential]: all credentials
+SELECT kind, subject, person, hash, at FROM credentials ORDER BY kind, subject;
+
+-- set_credential(credential: Credential) -> None: set a credential
+INSERT INTO credentials (kind, subject, person, hash, at) VALUES (:kind, :subject, :person, :hash, :at)
+ON CONFLICT (kind, subject) DO UPDATE SET person = excluded.person, hash = excluded.hash, at = excluded.at;
+
+-- delete_credentials(person: str) -> None: delete what a person signs in with
+DELETE FROM credentials WHERE person = :person AND kind IN ('password', 'provider');
+
+-- delete_credential(kind: str, subject: str) -> None: delete one credential
+DELETE FROM credentials WHERE kind = :kind AND subject = :subject;
+
+-- insert_try(whose: str, now: int) -> None: count a try to sign in
+INSERT INTO sign_in_tries (whose, at) VALUES (:whose, :now);
+
+-- tries(whose: str, after: int) -> int: the number of tries after an instant
+SELECT count(*) AS n FROM sign_in_tries WHERE whose = :whose AND at > :after;
+
+-- delete_tries(whose: str | None, before: int) -> None: delete the tries of one, and those before an instant
+DELETE FROM sign_in_tries WHERE whose = CAST(:whose AS text) OR at < :before;
 
 -- delete_sessions(before: int) -> None: delete sessions that expired before an instant
 DELETE FROM sessions WHERE expires_at < :before;

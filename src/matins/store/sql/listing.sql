@@ -61,7 +61,7 @@ FROM schedules s JOIN due d ON d.schedule_id = s.id
 WHERE s.state <> 'removed' /* selected */;
 
 -- run_columns: part: what is read of runs `r` with their schedules `s`
-r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill;
 

@@ -33,7 +33,7 @@ SELECT r.id, r.schedule_id, s.name, s.agent, r.rev, r.state, r.slot, r.slots, co
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.state {live} AND r.step = 0 ORDER BY r.id DESC LIMIT :limit;
 
 -- live_whole_runs(limit: int) -> list[RunRow]: the same as runs
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.state {live} AND r.step = 0 ORDER BY r.id DESC LIMIT :limit;

@@ -23,7 +23,7 @@ WHERE r.id = :run_id;
 SELECT id FROM runs WHERE schedule_id = :schedule_id AND request_key = :key;
 
 -- run(run_id: int) -> RunRow | None: one run
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :run_id;
@@ -46,7 +46,7 @@ WHERE slot > :now AND id > :after ORDER BY id LIMIT :limit;
 UPDATE runs SET slot = :slot, first_slot = :first, slots = :slots WHERE id = :run_id;
 
 -- runs_in_hand(limit: int) -> list[RunRow]: runs that a worker has, or that need a person, without steps; the oldest first
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
@@ -54,7 +54,7 @@ WHERE r.state BETWEEN {starting} AND {held} AND r.step = 0 ORDER BY r.id LIMIT :
 
 -- recent_runs(before: int, limit: int, agent: str | None) -> list[RunRow]: runs of all schedules, or of one agent's, the
 --   newest first
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id

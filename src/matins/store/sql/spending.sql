@@ -65,6 +65,10 @@ ON CONFLICT (run_id) DO UPDATE SET money_reserved = 0, tokens_reserved = 0, mone
 -- spend_of: the spending of a run
 SELECT money, tokens, estimated FROM spend WHERE run_id = :run_id;
 
--- spend_since(since: int) -> list[SpendingRow]: the spending since an instant, by schedule
-SELECT schedule_id, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens FROM spend
-WHERE at >= :since GROUP BY schedule_id, agent;
+-- spend_since(since: int) -> list[SpendingRow]: the spending since an instant, by schedule; `+` keeps SQLite from all of it by spend_schedule
+SELECT +schedule_id AS schedule_id, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens,
+  CAST(NULL AS bigint) AS run_id
+FROM spend WHERE at >= :since GROUP BY 1, agent;
+
+-- spend_by_run_since(since: int) -> list[SpendingRow]: the spending since an instant, by run
+SELECT schedule_id, agent, money, tokens, run_id FROM spend WHERE at >= :since;

@@ -12,7 +12,7 @@ VALUES (:id, :schedule_id, :rev, :state, 0, :scope, 0, 0, :not_before, :planned_
   :outcome, :parent, :step, :round, :place, :given);
 
 -- steps_of(run_id: int) -> list[RunRow]: the steps of a run in its last round, by number
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id

@@ -389,8 +389,10 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             self._chain, self._run_ids = None, range(0)
 
     def within(self, connection: Any, now: int) -> AbstractContextManager[None]:
+        # Python's sqlite3 is another copy of SQLite than ours. Two in one process do not see each other's locks: what
+        # one commits, the other overwrites.
         message = "connection= takes part in a transaction on PostgreSQL, and this store is SQLite."
-        hint = 'Leave connection= out, or use Matins("postgresql://…") with the database of the connection.'
+        hint = "Call it after your commit, with a key: the same key makes one run, however often you repeat the call."
         raise InvalidInput(message, field="connection", hint=hint)
 
     @contextmanager

@@ -10,8 +10,8 @@ from typing import get_args
 
 import click
 
-from matins.errors import NotFound, StoreUnavailable
-from matins.model.access import LinkedService
+from matins.errors import InvalidInput, NotFound, StoreUnavailable
+from matins.model.access import PERSON_ROLES, LinkedService
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import FUTURE, CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, complete_keys, pass_context, root_command
@@ -44,6 +44,7 @@ _TOKEN_COLUMNS = (
     Column("ID", "id"),
     Column("NAME", "name", 12, middle=True),
     Column("ROLE", "role"),
+    Column("PERSON", lambda item, now: item["person"] or "–"),
     Column("RIGHTS", lambda item, now: ", ".join(item["rights"] or ()) or "all of its role", 8),
     Column("USED", lambda item, now: relative_time(item["used_at"], now) if item["used_at"] else "never"),
     Column("STATE", _state),
@@ -86,6 +87,7 @@ _SESSION_COLUMNS = (
     Column("ID", "id"),
     Column("NAME", "name", 12, middle=True),
     Column("ROLE", "role"),
+    Column("BY", "method"),
     Column("TOKEN", "token", 8, middle=True),
     Column(
         "USED",
@@ -118,6 +120,62 @@ def login(context: CliContext, person: str | None, token_id: str | None) -> None
 
 
 people = record_group("people")
+
+
+@people.command("invite")
+@click.argument("email")
+@click.option("--role", type=click.Choice(PERSON_ROLES), default="operator", help="Role. Default: operator.")
+@click.option("--name", help="Name of the person; default: what stands before the @.")
+@pass_context
+def invite(context: CliContext, email: str, role: str, name: str | None) -> None:
+    """Invite a person by e-mail. The link works once, within 7 days.
+
+    Without a mail server, print the link, to be given to them in another way."""
+    url: str | None = getattr(context.transport, "url", None)
+    item = context.call("people.invite", email=email, role=role, name=name)
+    link = item["link"] if "://" in item["link"] else f"{url or ''}{item['link']}"
+    context.show(item, lambda: one_line(f"Mailed to {email}." if item["mailed"] else link))
+    context.note(f"{item['person']} ({item['role']}) joins by the link, once, within 7 days.")
+
+
+@people.command("leave")
+@click.argument("name", shell_complete=complete_keys("people"))
+@click.option("--give-to", metavar="NAME", help="Person to whom the schedules belong then. Default: the owner.")
+@pass_context
+def leave(context: CliContext, name: str, give_to: str | None) -> None:
+    """End what a person has: sessions, tokens, open votes. Nobody else gets the name."""
+    item = context.call("people.leave", name=name, give_to=give_to)
+    sessions, tokens, votes, schedules = (
+        f"{item[f'{one}s']} {one}{'' if item[f'{one}s'] == 1 else 's'}"
+        for one in ("session", "token", "vote", "schedule")
+    )
+    ended = f"{sessions}, {tokens}, {votes}"
+    belong = f"{schedules} {'goes' if item['schedules'] == 1 else 'go'} on and belong to {item['given_to']}"
+    context.show(item, lambda: one_line(f"{name} left. Ended: {ended}. {belong}."))
+    if item["program_tokens"]:
+        ids = " ".join(item["program_tokens"])
+        context.note(f"{name} made these tokens of programs, and may know them: {ids}. matins tokens revoke ID")
+
+
+@people.command("grant")
+@click.argument("name", shell_complete=complete_keys("people"))
+@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Agent; repeatable. Default: all.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of schedules; repeatable.")
+@pass_context
+def grant(context: CliContext, name: str, agents: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    """Let a person operate schedules, by agent and label, beside what their role allows.
+
+    They change, run and approve them. To end grants: matins people edit NAME --grants '[]'."""
+    pairs = [label.partition("=") for label in labels]
+    if not agents and not labels:
+        raise InvalidInput("A grant needs an agent or a label.", field="agent", hint="For example: --agent scout")
+    for label, (key, equals, value) in zip(labels, pairs, strict=True):
+        if not (key and equals and value):
+            raise InvalidInput(f'"{label}" is no label.', value=label, field="label", hint="For example: team=web")
+    one = {"agents": list(agents), "labels": {key: value for key, _, value in pairs} or None}
+    held = context.call("people.get", name=name)["grants"]
+    item = context.call("people.edit", name=name, grants=[*held, {key: value for key, value in one.items() if value}])
+    context.show(item, lambda: one_line(f"{name} operates {' '.join([*agents, *labels])}."))
 
 
 @people.command("link")

@@ -7,29 +7,36 @@ The outermost layer: allowed hosts and origins, the headers of all responses, co
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import re
+import signal
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from matins.api.use_case import USE_CASES, Caller
+from matins.model.access import Principal
 from matins.records.file_settings import HttpServer
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier, SignIn
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import Turns, proxy_test
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.inbound import inbound_routes
-from matins.surfaces.http.parts import DaemonPart
+from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.router import Route, Router
 from matins.surfaces.http.server_routes import Health, Metrics, ServerRoutes
+from matins.surfaces.http.sign_in import SignInRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 
 _HEADERS = [
@@ -67,19 +74,19 @@ class SecureTransport:
 
 
 class HostCheck:
-    """Checks Host and Origin. `hosts` are the exact allowed hosts, `origins` those of Matins' own pages. `responses`
-    counts by route, method and status."""
+    """Checks Host and Origin. `hosts` are the exact allowed hosts, or None where another program decides that;
+    `origins` are those of Matins' own pages. `responses` counts by route, method and status."""
 
     def __init__(
         self,
         app: ASGIApp,
-        hosts: Collection[str],
+        hosts: Collection[str] | None,
         origins: Collection[str],
         responses: Counter[tuple[str, str, int]],
         is_secure: Callable[[Any], bool],
     ) -> None:
         self._app = app
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origins)
         self._responses = responses
         self._is_secure = is_secure
@@ -106,17 +113,18 @@ class HostCheck:
             scope["scheme"] = "https" if self._is_secure(scope) else scope["scheme"]
             self._check(scope)
         except HttpError as error:
-            await problem(error, scope["path"])(scope, receive, send_with_headers)
+            await problem(error, scope)(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
 
     def _check(self, scope: Any) -> None:
         host = header(scope, b"host")
-        if host is None or host.lower() not in self._hosts:
+        if self._hosts is not None and (host is None or host.lower() not in self._hosts):
             hint = f"Use one of: {', '.join(sorted(self._hosts))}."
             raise HttpError(421, "wrong_host", "This server does not serve that host.", field="Host", hint=hint)
         origin = header(scope, b"origin")
-        if origin is not None and origin not in self._origins:
+        own = host if self._hosts is None else None  # behind a proxy, the scheme that we see is not the browser's
+        if origin is not None and origin not in self._origins and not (own and origin.partition("://")[2] == own):
             message = "This server does not serve pages of other sites."
             raise HttpError(403, "wrong_origin", message, field="Origin", value=origin)
         if _SECRETS.search(scope["query_string"]):
@@ -155,6 +163,58 @@ def packed(send: Send) -> Send:
     return send_packed
 
 
+Who = Callable[[Request], "str | Awaitable[str | None] | None"]
+"""Names the person whom a program has signed in: called for each request, in a thread if it is no coroutine."""
+_LOOP = "matins.loop"
+
+
+class Mounted:
+    """The application as a part of another one, which serves it below a root of its choice."""
+
+    def __init__(self, app: HttpApp) -> None:
+        self._app = app
+        self.close = app.close
+        app.stream.feed.server_leaves = _uvicorn_leaves
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        if scope["type"] == "http":
+            root = quote(scope.get("root_path", ""), safe="/:@!$&'()*+,;=~")
+            raw = scope.get("raw_path") or quote(scope["path"]).encode()  # the protocol leaves it to the server
+            own = {"root_path": root, "raw_path": raw.partition(b"?")[0], _LOOP: asyncio.get_running_loop()}
+            scope = {**scope, **own}
+        await self._app(scope, receive, send)
+
+
+def _uvicorn_leaves() -> bool:
+    """Whether uvicorn runs this process and stops: it first waits for open responses to end, without a limit."""
+    return getattr(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), "should_exit", False)
+
+
+def person_finder(who: Who, find: Callable[[str], Principal | None]) -> Callable[[Any], Principal | None]:
+    """Finds the person of a request, outside the event loop."""
+
+    async def awaited(name: Awaitable[str | None]) -> str | None:
+        return await name
+
+    def found(scope: Any) -> Principal | None:
+        name = who(Request(scope))
+        if inspect.isawaitable(name):
+            name = asyncio.run_coroutine_threadsafe(awaited(name), scope[_LOOP]).result()
+        if name is None:
+            return None
+        principal = find(name)
+        if principal is None:
+            message = f'"{name}" is signed in, and is no person of Matins.'
+            hint = f"Create one: matins people set {name} --role viewer"
+            raise HttpError(403, "unknown_person", message, value=name, hint=hint)
+        return principal
+
+    return found
+
+
 THREADS = 4
 """SQLite executes one statement at a time. More threads would wait for each other, and delay runs."""
 
@@ -170,10 +230,12 @@ class HttpApp:
         stream: Stream,
         metrics: Metrics,
         pool: ThreadPoolExecutor,
+        sign_in: SignIn,
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._pool = pool
+        self._sign_in = sign_in
         self.routes = routes
         self.stream = stream
         self.wake = stream.feed.wake
@@ -196,6 +258,7 @@ class HttpApp:
         await receive()
         self.close()
         self._pool.shutdown()
+        self._sign_in.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -204,30 +267,36 @@ def build_app(
     tokens: TokenVerifier,
     idempotency: IdempotencyStore,
     *,
-    hosts: Collection[str],
+    hosts: Collection[str] | None,
     origins: Collection[str],
     health: Health,
     sessions: SessionVerifier,
+    who: Callable[[Any], Principal | None] | None = None,
     inbound: InboundReceiver | None = None,
     settings: HttpServer | None = None,
     parts: Sequence[DaemonPart] = (),
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
-    """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411". `inbound` receives
-    deliveries here; None when they have a listener of their own. `parts` are served beside the API."""
+    """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411"; without `hosts` any
+    is served. `inbound` receives deliveries here; None when they have a listener of their own. `parts` are served
+    beside the API."""
     pool = ThreadPoolExecutor(threads, "matins-http")
-    authenticator = Authenticator(tokens, sessions)
+    authenticator = Authenticator(tokens, sessions, who)
     settings = settings or HttpServer()
     stream = Stream(caller, authenticator, pool, settings.max_streams_per_token, heartbeat_s=heartbeat_s)
     responses: Counter[tuple[str, str, int]] = Counter()
     metrics = Metrics(caller, responses)
     turns = Turns(needed=not tokens.reads_wait)
     body_timeout_s = settings.body_timeout_ms / 1000
-    context = EndpointContext(caller, authenticator, idempotency, pool, stream.feed.wake, body_timeout_s, turns)
+    sign_in = SignIn(sessions)
+    context = EndpointContext(
+        caller, authenticator, idempotency, pool, stream.feed.wake, body_timeout_s, turns, sign_in
+    )
     unknown_page = next((found for part in parts if (found := part.unknown_page()) is not None), None)
-    server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, unknown_page)
-    routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
+    server_routes = ServerRoutes(authenticator, pool, health, metrics, unknown_page)
+    browsers = SignInRoutes(authenticator, pool, sign_in, proxy_test(settings), unknown_page)
+    routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes(), *browsers.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
     routes += [route for part in parts for route in part.routes(context, stream)]
     if inbound is not None:
@@ -235,4 +304,35 @@ def build_app(
         routes += [route for part in parts for route in part.inbound_routes(pool)]
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
-    return HttpApp(check, routes, stream, metrics, pool)
+    return HttpApp(check, routes, stream, metrics, pool, sign_in)
+
+
+def scheduler_app(
+    scheduler: Scheduler,
+    settings: HttpServer,
+    parts: Sequence[DaemonPart],
+    *,
+    hosts: Collection[str] | None = None,
+    inbound: bool = True,
+    who: Callable[[Any], Principal | None] | None = None,
+) -> HttpApp:
+    """The application of a scheduler. `hosts` are its own, beside that of the public URL."""
+    store, clock, public = scheduler.store, scheduler.clock, urlsplit(settings.public_url or "")
+    origins = [f"http://{host}" for host in hosts or ()]
+    if public.netloc:
+        origins.append(f"{public.scheme}://{public.netloc}")
+    app = build_app(
+        scheduler,
+        TokenVerifier(store, clock),
+        IdempotencyStore(store, clock),
+        hosts=None if hosts is None else {*hosts, *filter(None, [public.netloc])},
+        origins=origins,
+        health=Health(scheduler, clock),
+        sessions=SessionVerifier(store, clock),
+        who=who,
+        inbound=InboundReceiver(scheduler, store, clock) if inbound else None,
+        settings=settings,
+        parts=parts,
+    )
+    scheduler.subscribe(lambda event: app.wake())
+    return app

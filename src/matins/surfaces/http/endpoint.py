@@ -31,6 +31,7 @@ from matins.model.access import OWNER, Principal
 from matins.records import record_kinds
 from matins.service.idempotency import IDEMPOTENCY_KEY, IdempotencyStore, StoredResponse
 from matins.service.permissions import check_right
+from matins.service.sign_in import SignIn
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import ARRIVED, Turns
 from matins.surfaces.http.problem_json import HttpError, problem
@@ -229,6 +230,7 @@ class EndpointContext:
     """Called after a request that may have changed something."""
     body_timeout_s: float
     turns: Turns
+    sign_in: SignIn
     changing: threading.Lock = field(default_factory=threading.Lock)
     """One lock for all endpoints: one may replace what another edits."""
 
@@ -276,7 +278,7 @@ class Endpoint:
                 body = await in_time(read_body(scope, receive, use_case.max_bytes), self._context.body_timeout_s)
             principal = self._context.authenticator.at_once(scope) if use_case.short else None
         except (HttpError, MatinsError) as error:
-            return problem(error, scope["path"])
+            return problem(error, scope)
         request = EndpointRequest(scope, scope["path_params"], body)
         if principal is not None:
             return self._answer(request, principal)
@@ -294,7 +296,7 @@ class Endpoint:
             key = header(request.scope, b"idempotency-key") if self.use_case.method == "POST" else None
             answer = self._call(principal, request, None) if key is None else self._once(principal, request, key)
         except Exception as error:
-            return problem(error, request.scope["path"])
+            return problem(error, request.scope)
         return Response(answer.body, answer.status, answer.headers, _JSON if answer.body else None)
 
     def _principal(self, scope: Any) -> Principal:
@@ -311,7 +313,7 @@ class Endpoint:
                 principal, key, digest, lambda: self._call(principal, request, key), self._as_stored
             )
         except (MatinsError, HttpError) as error:
-            response = problem(error, request.scope["path"])
+            response = problem(error, request.scope)
             if response.status_code < 500 and getattr(error, "field", None) != IDEMPOTENCY_KEY:
                 body = bytes(response.body).decode()
                 idempotency.refuse(principal, key, digest, StoredResponse(response.status_code, body))

@@ -43,9 +43,9 @@ class InboundEndpoints:
         try:
             response = await self._respond(scope, receive)
         except DeliveryRefusedError as refused:
-            response = problem(_error(refused), scope["path"])
+            response = problem(_error(refused), scope)
         except (HttpError, MatinsError) as error:
-            response = problem(error, scope["path"])
+            response = problem(error, scope)
         await response(scope, receive, send)
 
     async def _respond(self, scope: Any, receive: Receive) -> Response:
@@ -72,9 +72,9 @@ class PingEndpoint:
             await loop.run_in_executor(self._pool, self._receiver.ping, token, signal, body)
             response = Response("OK", media_type="text/plain")
         except DeliveryRefusedError as refused:
-            response = problem(_error(refused), PING_PATH)  # the address is a secret
+            response = problem(_error(refused), {**scope, "path": PING_PATH})  # the address is a secret
         except (HttpError, MatinsError) as error:
-            response = problem(error, PING_PATH)
+            response = problem(error, {**scope, "path": PING_PATH})
         await response(scope, receive, send)
 
 
@@ -145,4 +145,4 @@ class InboundApp:
 async def _nothing(error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
     """Respond to a path that is not an inbound endpoint, without saying what else there is."""
     refused = HttpError(404, "unknown", "There is no such endpoint.")
-    await problem(refused, scope["path"])(scope, receive, send)
+    await problem(refused, scope)(scope, receive, send)

@@ -247,6 +247,13 @@ _TYPES: Schema = {
     "schema": {"type": "array", "items": _TEXT},
     "description": "Types of events; default: all.",
 }
+
+
+def _form(*names: str) -> Schema:
+    fields: Schema = {"type": "object", "properties": dict.fromkeys(names, _TEXT), "required": list(names)}
+    return {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": fields}}}
+
+
 _CODE: Schema = {"name": "code", "in": "query", "required": True, "schema": _TEXT}
 SERVER_ROUTES: dict[tuple[str, str], Schema] = {
     ("GET", "/v1/events/stream"): _server(
@@ -270,6 +277,23 @@ SERVER_ROUTES: dict[tuple[str, str], Schema] = {
     ("POST", "/login"): _server(
         "login", "Open a session for a browser by the code of a one-time link.", _text("A page.", "text/html"),
         requestBody=_LOGIN_FORM, security=[],
+    ),
+    ("POST", "/login/email"): _server(
+        "login_email", "Mail a link to the person of an address, if there is one.", _success({"type": "object"}),
+        status=202, requestBody=_form("email"), security=[],
+    ),
+    ("POST", "/login/password"): _server(
+        "login_password", "Open a session for a browser by a name, or an address, and the password.",
+        _text("A page.", "text/html"), status=303, requestBody=_form("name", "password"), security=[],
+    ),
+    ("GET", "/login/provider"): _server(
+        "login_provider", "Send a browser to the provider that signs in.", _text("The provider.", "text/html"),
+        status=303, security=[],
+    ),
+    ("GET", "/login/provider/callback"): _server(
+        "login_provider_callback", "Open a session for a browser that the provider sends back.",
+        _text("A page.", "text/html"), status=303, security=[],
+        parameters=[{**_CODE, "required": False}, {"name": "state", "in": "query", "schema": _TEXT}],
     ),
     ("POST", "/logout"): _server("logout", "End the session of a browser.", _success(None), status=204),
 }  # fmt: skip

@@ -9,11 +9,15 @@ from typing import Any
 
 import orjson
 from starlette.responses import Response
+from starlette.types import Scope
 
 from matins.errors import Example, InvalidInput, MatinsError, StoreBusy
 
 log = logging.getLogger("matins")
-_STATUS = {"not_found": 404, "conflict": 409, "not_allowed": 403, "stale": 412}
+_STATUS = {
+    "not_found": 404, "conflict": 409, "not_allowed": 403, "stale": 412, "sign_in_again": 403, "sign_in_refused": 403,
+    "too_many_tries": 429,
+}  # fmt: skip
 _RETRY_AFTER = {"Retry-After": "1"}
 _NONE: Mapping[str, str] = {}
 _MAX_VALUE_LENGTH = 200
@@ -43,8 +47,9 @@ class HttpError(Exception):
         self.headers = headers or {}
 
 
-def problem(error: Exception, path: str) -> Response:
+def problem(error: Exception, scope: Scope) -> Response:
     """The response to a failed request. An internal error is logged, and its text is not shown."""
+    path = f"{scope.get('root_path', '')}{scope['path']}"
     if isinstance(error, HttpError):
         return _response(_document(error.code, error.status, error.detail, path, error), error.headers)
     if isinstance(error, MatinsError):
@@ -54,7 +59,7 @@ def problem(error: Exception, path: str) -> Response:
         headers = _RETRY_AFTER if status == 503 else _NONE
         return _response(_document(error.code, status, error.message, path, error), headers)
     log.error("%s failed", path, exc_info=error)
-    return problem(HttpError(500, "internal", "The server failed.", hint="See its log."), path)
+    return problem(HttpError(500, "internal", "The server failed.", hint="See its log."), scope)
 
 
 def status_of(error: MatinsError) -> int:

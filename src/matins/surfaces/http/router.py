@@ -60,14 +60,15 @@ class Router:
                 values = {name: unquote(value) for name, value in match.groupdict().items()}
                 scope["path_params"], scope["route"] = values, pattern.route
                 return await pattern.route.app(scope, receive, send)
-        return await self._unknown(self._error(path), scope, receive, send)
+        return await self._unknown(self._error(path, scope["root_path"]), scope, receive, send)
 
     def _candidates(self, method: str, path: str) -> Iterator[_Pattern]:
         for head in _heads(path):
             yield from self._patterns.get((method, head), ())
 
-    def _error(self, path: str) -> HttpError:
+    def _error(self, path: str, root: str) -> HttpError:
         """The error for a path that no route has, or not with this method."""
+        see = f"See {root}/openapi.json."
         methods = {method for method, known in self._exact if known == path}
         for (method, head), patterns in self._patterns.items():
             if head in _heads(path) and any(pattern.match(path) for pattern in patterns):
@@ -78,7 +79,7 @@ class Router:
             return HttpError(405, "no_such_method", message, hint=hint, headers={"Allow": allowed})
         known = {known for _, known in self._exact} | {p.route.path for ps in self._patterns.values() for p in ps}
         close = get_close_matches(path[:_MAX_COMPARED], known, n=1)
-        hint = f"Did you mean {close[0]}? See /openapi.json." if close else "See /openapi.json."
+        hint = f"Did you mean {root}{close[0]}? {see}" if close else see
         return HttpError(404, "no_such_path", "There is nothing at this path.", hint=hint)
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from matins.errors import StoreUnavailable
+from matins.errors import InvalidInput, StoreUnavailable
 from matins.records.file_settings import HttpServer
 from matins.surfaces.http.connections import ARRIVED, Connections, LimitedListener, limited
 
@@ -42,6 +42,34 @@ def bind(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The same, for an address that a person chose."""
+    try:
+        return bind(host, port)
+    except OSError as error:
+        message = f"Matins cannot listen on {host}:{port}: {error.strerror}."
+        hint = "Use another port. Port 0 takes any free one."
+        raise InvalidInput(message, value=port, field="port", hint=hint) from error
+
+
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+
+
+def url_of(host: str, listening: socket.socket) -> str:
+    return f"http://{_host_in_url(host)}:{listening.getsockname()[1]}"
+
+
+def hosts_of(host: str, listening: socket.socket) -> list[str]:
+    """The hosts by which a browser on this machine, or at that address, asks for the server."""
+    port = listening.getsockname()[1]
+    return [f"{name}:{port}" for name in (*_LOCAL, _host_in_url(host))]
+
+
+def _host_in_url(host: str) -> str:
+    """The host as it is written in a URL."""
+    return f"[{host}]" if ":" in host else host
 
 
 class ServedApp(Protocol):
@@ -104,6 +132,20 @@ class Server:
             self._server.ready.set()
             if not self._stopping:
                 self._failed()
+
+
+class Served:
+    """A server of a program, in a thread."""
+
+    def __init__(self, url: str, server: Server, sign_in: Callable[[], str | None]) -> None:
+        self.url = url
+        self.stop = server.stop
+        """Stop it. `Matins.close` does that too."""
+        self._sign_in = sign_in
+
+    def link(self) -> str:
+        """A link that signs a browser in as the owner. It works once, for 10 minutes."""
+        return f"{self.url}{self._sign_in()}"
 
 
 class _Protocol(HttpToolsProtocol):

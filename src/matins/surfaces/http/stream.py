@@ -84,6 +84,8 @@ class Feed:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poller: asyncio.Task[None] | None = None
         self.closed = False
+        self.server_leaves: Callable[[], bool] = lambda: False
+        """Whether the server of another program stops, which waits for open responses and tells nobody."""
 
     def wake(self) -> None:
         """Read new events now. Any thread may call this."""
@@ -157,6 +159,8 @@ class Feed:
                 frames = [event_frame(event) for event in events]
                 for listener in self._listeners:
                     listener.offer(frames)
+            if self.server_leaves():
+                self.close()
             if len(events) < PAGE:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._poll_s):
@@ -231,7 +235,7 @@ class Stream:
             listener = await self.feed.listen(after, types)
             self._check_count(key)  # others came meanwhile
         except Exception as error:
-            await problem(error, scope["path"])(scope, receive, send)
+            await problem(error, scope)(scope, receive, send)
             return
         self._counts[key] += 1
         try:

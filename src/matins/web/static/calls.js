@@ -56,12 +56,20 @@ function problem(element, text) {
   return undefined;
 }
 
+function reveal(form, secret) { // shown here and never again
+  const box = $('.command', form) ?? Object.assign(document.createElement('div'), { className: 'command' });
+  box.replaceChildren(Object.assign(document.createElement('code'), { textContent: secret, tabIndex: 0 }));
+  $('.problem', form).before(box);
+  form.closest('dialog').addEventListener('close', () => box.remove(), { once: true });
+  form.reset();
+}
+
 export async function act(element, body = {}) {
   const buttons = element.matches('form') ? $$('button', element) : [element];
   buttons.forEach((button) => { button.disabled = true; });
   try {
     const result = await call(element, body);
-    element.closest('dialog')?.close();
+    if (element.dataset.secret) reveal(element, result[element.dataset.secret]); else element.closest('dialog')?.close();
     toast(element.dataset.done ?? 'Done.');
     if (element.dataset.to) location.href = filled(element.dataset.to, result);
     else document.body.dispatchEvent(new CustomEvent('matins:refresh'));

@@ -28,7 +28,7 @@ function press(key) {
   if (one && key === 'x' && $('input[type=checkbox]', one)) { $('input[type=checkbox]', one).click(); return true; }
   const many = chosenNames().length && $(`[data-bulk-key="${key}"]`);
   if (many) { many.click(); return true; }
-  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.page-head [data-key="${key}"]`);
+  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.page-head [data-key="${key}"], .state-panel [data-key="${key}"]`);
   if (button) { button.click(); return true; }
   if (key === 'c') { location.href = address('/schedules/new'); return true; }
   return false;
@@ -65,7 +65,11 @@ function selected() {
   const bulk = $('.bulk-bar'), names = chosenNames();
   $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('selected', Boolean($('input:checked', each))));
   const runs = $('#chosen-runs');
-  if (runs) { runs.textContent = names.length ? `${names.length} selected` : runs.dataset.none; return; }
+  if (runs) {
+    runs.textContent = names.length ? `${names.length} selected` : runs.dataset.none;
+    bulk.hidden = 'selectedOnly' in bulk.dataset && !names.length;
+    return;
+  }
   if (!bulk) return;
   bulk.hidden = !names.length;
   $('#chosen').textContent = names.length;

@@ -16,6 +16,7 @@ function bucket(lane, event) {
 }
 function go(base, since, until) {
   const target = new URL(base, location.href);
+  for (const other of ['range', 'before']) target.searchParams.delete(other);
   target.searchParams.set('since', new Date(since).toISOString());
   target.searchParams.set('until', new Date(until).toISOString());
   location.href = target;

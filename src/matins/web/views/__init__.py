@@ -30,6 +30,7 @@ VIEWS: Mapping[str, View] = {
     "/records/{noun}/new": records.new,
     "/records/{noun}/{key}": records.show,
     "/settings": system.settings,
+    "/me": system.me,
     "/inbound": system.inbound,
     "/inbound/{call_id}": system.call,
     "/more": system.more,

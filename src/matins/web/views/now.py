@@ -22,7 +22,7 @@ from matins.web.drawings import lane_chart
 from matins.web.views.system import used
 from matins.web.visit import Page, Visit
 
-_SHOWN = 8
+_SHOWN, _COMING = 8, 6
 _RANGES = {"1h": (1, "1 h"), "6h": (6, "6 h"), "24h": (24, "24 h"), "7d": (168, "7 days"), "31d": (744, "31 days")}
 """Hours before now. A third of it, at most a day, is shown ahead."""
 _MOST_SEGMENTS = 6
@@ -72,10 +72,13 @@ def _troubles(visit: Visit) -> dict[str, Any]:
     causes = api.incidents.causes(select=select)
     kinds = ("approval", "held", "incident", "no_engine")
     others = [item for item in visit.attention if item.kind not in kinds]
-    room = 0 if select else max(0, _CAUSES - len(causes))
+    every = visit.query.get("every_cause")
+    shown = causes if every else causes[:_CAUSES]
+    room = 0 if select or every else max(0, _CAUSES - len(causes))
     return {
         "causes": causes,
-        "shown_causes": causes[:_CAUSES],
+        "every_cause": every,
+        "shown_causes": shown,
         "others": others[:room],
         "others_count": len(others),
     }
@@ -116,7 +119,7 @@ def _running(visit: Visit) -> dict[str, Any]:
         ids = {run.id for run in api.runs.list(select=select, state="running", limit=1000)}
         running = [each for each in running if each.run.id in ids]
     stuck = {item.run_id: item for item in visit.attention if item.kind == "stuck"}
-    return {"running": running[:_SHOWN], "running_total": len(running), "stuck": stuck, "stats": api.system.stats()}
+    return {"running": running[:_SHOWN], "running_total": len(running), "stuck": stuck, "stats": visit.stats}
 
 
 def _notices(visit: Visit) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def _budgets(visit: Visit) -> dict[str, Any]:
 
 def _coming(visit: Visit) -> dict[str, Any]:
     select, _ = _select(visit)
-    found = visit.api.list(select=select, sort="next", limit=_SHOWN)
+    found = visit.api.list(select=select, sort="next", limit=_COMING)
     return {
         "upcoming": [each for each in found if each.due_at or each.next_run_at],
         "throttled": {each.provider: each for each in visit.stats.throttles},
@@ -281,9 +284,14 @@ _PAGE = 50
 
 
 def incidents(visit: Visit) -> Page:
+    """What is open by cause, then each one; or all that there were."""
     every = visit.query.get("all") == "1"
     found = visit.api.incidents.list(all=every, before=visit.query.get("before"), limit=_PAGE)
-    return Page("incidents.html", "Incidents", {"incidents": found, "every": every, "size": _PAGE}, ("incidents",))
+    values: dict[str, Any] = {"incidents": found, "every": every, "size": _PAGE}
+    if not every and "before" not in visit.query:
+        causes = visit.api.incidents.causes()
+        values |= {"causes": causes, "shown_causes": causes, "every_cause": "1", "others": [], "others_count": 0}
+    return Page("incidents.html", "Incidents", values, ("incidents",))
 
 
 def incident(visit: Visit) -> Page:

@@ -8,23 +8,32 @@ from typing import Any, NamedTuple, cast
 
 from matins.api.approvals import record_path
 from matins.api.codec import to_document
+from matins.engine.settings import format_setting
 from matins.errors import NotFound
 from matins.model import settings as kinds
 from matins.model.settings import Declared, Kind
 from matins.records import record_kinds
 from matins.records.kind import RecordKind
+from matins.web.templates import words
 from matins.web.visit import Page, Visit
 
-NOUNS = ("agents", "budgets", "quiet_hours", "calendars", "destinations")
-"""What is made and changed in the page. People and tokens come with the roles."""
+NOUNS = ("agents", "budgets", "quiet_hours", "calendars", "destinations", "people")
+"""What is made and changed in the page."""
 _LISTS = (kinds.Names, kinds.Windows)
 _JSON = (
     kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json, kinds.Inputs, kinds.Calls, kinds.Records,
 )  # fmt: skip
 
 
+_EVERYDAY = ("model", "workdir", "environment", "tools", "max_cost", "max_concurrent", "timeout")
+"""Shown for an agent, besides what is set; its other settings are folded."""
+_LABELS = {"mcp": "Tools of Matins", "url": "URL", "ics": "ICS"}
+_FEW = 12
+
+
 class Field(NamedTuple):
     name: str
+    label: str
     help: str
     widget: str
     """text, area, number, choice, flag, list, words, json."""
@@ -32,18 +41,20 @@ class Field(NamedTuple):
     value: str
     required: bool
     example: str
+    is_set: bool
 
 
 def new(visit: Visit) -> Page:
     kind = _kind(visit)
-    values = {"kind": kind, "record_key": None, "fields": _fields(visit, kind, {}), **_call(kind, None)}
+    values = {"kind": kind, "record_key": None, "place": None, **_fields(visit, kind, {}), **_call(kind, None)}
     return Page("record.html", f"New {kind.one}", values, ())
 
 
 def show(visit: Visit) -> Page:
     kind, key = _kind(visit), visit.params["key"]
     record = to_document(getattr(visit.api, kind.noun).get(key))
-    values = {"kind": kind, "record_key": key, "fields": _fields(visit, kind, record), **_call(kind, key)}
+    place = visit.api.file.place(kind.noun, key)
+    values = {"kind": kind, "record_key": key, "place": place, **_fields(visit, kind, record), **_call(kind, key)}
     return Page("record.html", key, values, ())
 
 
@@ -60,23 +71,30 @@ def _call(kind: RecordKind[Any], key: str | None) -> dict[str, str]:
     return {"collection": collection, "verb": "PUT" if key is None else "PATCH"}
 
 
-def _fields(visit: Visit, kind: RecordKind[Any], record: dict[str, Any]) -> list[Field]:
+def _fields(visit: Visit, kind: RecordKind[Any], record: dict[str, Any]) -> dict[str, list[Field]]:
+    """The settings; of many, those that are set or often are, and the others apart."""
     declared = [each for name, each in kind.table.items() if name != kind.key]
     fields = [_field(visit, each, record.get(each.name)) for each in declared]
-    return sorted(fields, key=lambda field: not (field.required or field.value))
+    if len(fields) <= _FEW:
+        return {"fields": fields, "others": []}
+    first = [field for field in fields if field.required or field.is_set or field.name in _EVERYDAY]
+    return {"fields": first, "others": [field for field in fields if field not in first]}
 
 
 def _field(visit: Visit, declared: Declared, value: Any) -> Field:
     widget, choices = _widget(visit, declared.kind)
     setting = declared.setting
+    text, default = _text(value, widget), _text(to_document(format_setting(declared, declared.default)), widget)
     return Field(
         declared.name,
+        _LABELS.get(declared.name, words(declared.name)),
         setting.help,
         widget,
         choices,
-        _text(value, widget),
+        text,
         setting.required,
         _text(setting.example, widget),
+        text not in ("", default),
     )
 
 
@@ -104,7 +122,7 @@ def _widget(visit: Visit, kind: Kind) -> tuple[str, tuple[str, ...]]:
 
 def _text(value: Any, widget: str) -> str:
     """A value as its field shows it."""
-    if value is None:
+    if value is None or value in ({}, []):
         return ""
     if widget == "json" and not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)

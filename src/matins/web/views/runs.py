@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from matins.api.results import Run, RunAnswer, RunFacts
+from matins.engine.selectors import selector_text
 from matins.errors import InvalidInput, MatinsError
 from matins.model.words import joined, with_command
 from matins.surfaces.display import given_sentence
-from matins.web.drawings import waterfall
+from matins.web.drawings import run_chart, waterfall
 from matins.web.templates import because, beside, usage
 from matins.web.visit import Page, Visit
 
@@ -36,9 +37,19 @@ def index(visit: Visit) -> Page:
         found = api.runs.list(**filters, before=query.get("before"), limit=_PAGE)
     except InvalidInput as error:  # what a person is still writing, or wrote into the address
         wrong = error
-    agents = _agents(visit, found)
+    names = [filters["schedule"]] if "schedule" in filters else []
+    chosen = " ".join(filter(None, [filters.get("select"), selector_text(names, agent=filters.get("agent"))])) or None
+    span = {"start": (visit.now - timedelta(days=1)).isoformat(), "end": visit.now.isoformat()}
+    span |= {key: filters[name] for key, name in (("start", "since"), ("end", "until")) if name in filters}
+    lanes = None
+    try:  # when the runs of the chosen schedules were, in the time of the filter, or in the last day
+        lanes = api.lanes(select=chosen, limit=1, **span)
+    except InvalidInput as error:
+        wrong = wrong or error
     values = {
-        "rows": [(run, because(run, visit.zone_name), usage(run), agents.get(run.schedule_id, "")) for run in found],
+        "chart": lanes and run_chart(lanes, visit),
+        "span": lanes,
+        "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
         "size": _PAGE,
         "wrong": wrong,
         "filters": filters,
@@ -47,15 +58,6 @@ def index(visit: Visit) -> Page:
         "chips": [(name, query[name]) for name in _CHIPS if query.get(name)],
     }
     return Page("runs.html", "Runs", values, ("runs",))
-
-
-def _agents(visit: Visit, runs: list[Run]) -> dict[str, str]:
-    """The agents of the schedules of runs, by the ids of the schedules."""
-    names = sorted({run.schedule for run in runs})
-    if not names:
-        return {}
-    quoted = ",".join('"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"' for name in names)
-    return {each.id: each.agent for each in visit.api.list(select=f"name={quoted}", limit=1000)}
 
 
 def instant(text: str, visit: Visit) -> str:
@@ -84,6 +86,7 @@ def show(visit: Visit) -> Page:
     values: dict[str, Any] = {
         "run": run,
         "snapshot": snapshot,
+        "owner": run.agent,
         "facts": facts,
         "given": given_sentence(
             {"input": run.input, "model": run.model, "effort": run.effort, "evidence": run.evidence}

@@ -39,10 +39,26 @@ def settings(visit: Visit) -> Page:
         "people": api.people.list() if visit.can("people.list") else [],
         "destinations": api.destinations.list() if visit.can("destinations.list") else [],
         "throttles": api.throttles.list(),
-        "sessions": api.sessions.list() if visit.can("sessions.list") else None,
-        "tokens": api.tokens.list() if visit.can("tokens.list") else None,
+        "sessions": api.sessions.list() if visit.can("people.set") else None,
+        "tokens": api.tokens.list() if visit.can("people.set") else None,
     }
     return Page("settings.html", "Settings", values, ("nodes", "policys", "sessions", "tokens", "throttles"))
+
+
+def me(visit: Visit) -> Page:
+    """The person who is signed in: browsers, tokens, zone."""
+    api = visit.api
+    whoami = api.system.whoami()
+    person = None if whoami.person is None else api.people.get(whoami.person)
+    governs = "govern" in whoami.rights
+    values: dict[str, Any] = {
+        "whoami": whoami,
+        "grants": [] if person is None else person.grants,
+        "zone": None if person is None else person.timezone,
+        "sessions": api.sessions.list(own=True) if person is not None or governs else [],
+        "tokens": api.tokens.list(own=True) if person is not None or governs else [],
+    }
+    return Page("me.html", whoami.name, values, ("policys", "sessions", "tokens"))
 
 
 def inbound(visit: Visit) -> Page:
@@ -73,7 +89,16 @@ _ICONS = {
     "updated": "edit", "applied": "succeeded",
 }  # fmt: skip
 _FILTERS = ("group", "schedule", "run")
-_GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
+_GROUPS = {
+    "run": "Runs",
+    "schedule": "Schedules",
+    "approval": "Approvals",
+    "throttle": "Throttles",
+    "incident": "Incidents",
+    "policy": "Records",
+    "session": "Sessions",
+    "token": "Tokens",
+}
 
 
 def events(visit: Visit) -> Page:

@@ -705,6 +705,7 @@ CREATE TABLE tokens (
   created_at bigint NOT NULL,
   created_by text NOT NULL,
   expires_at bigint,
+  person text,         -- whose token it is, with their rights of now; NULL for a program
   revoked_at bigint,
   used_at bigint
 );
@@ -719,10 +720,27 @@ CREATE TABLE sessions (
   person text, -- the person whose session it is; it ends with the person
   created_at bigint NOT NULL,
   expires_at bigint NOT NULL,
+  method text NOT NULL, -- link, invitation, email, chat, password, provider
+  browser text, -- SHA-256 of the cookie of the browser that asked for the link
   opened_at bigint,
   used_at bigint,
   ended_at bigint
 );
+
+CREATE TABLE credentials (
+  kind text NOT NULL,    -- password, provider, heir, left
+  subject text NOT NULL, -- the person; of a provider, its issuer and the subject there
+  person text NOT NULL,  -- of a person who left: to whom their schedules belong
+  hash text,             -- argon2id
+  at bigint NOT NULL,
+  PRIMARY KEY (kind, subject)
+);
+
+CREATE TABLE sign_in_tries (
+  whose text NOT NULL, -- SHA-256 of a kind of try, and of a name or an address
+  at bigint NOT NULL
+);
+CREATE INDEX sign_in_tries_whose ON sign_in_tries (whose, at);
 
 CREATE TABLE requests (
   principal text NOT NULL,

@@ -1,6 +1,8 @@
 -- next_ready: the instant at which the next ready run of these places may start
 SELECT min(r.not_before) FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
   SELECT not_before FROM runs WHERE state = {ready} AND place = p.place AND (scope IS NULL OR scope <> ALL(%(without)b))
+    AND (cardinality(CAST(%(without)b AS text[])) = 0 OR NOT EXISTS (SELECT FROM schedule_labels l
+      WHERE l.schedule_id = runs.schedule_id AND 'label.' || l.key || '=' || l.value = ANY(%(without)b)))
   ORDER BY not_before LIMIT 1) r;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
@@ -13,6 +15,8 @@ FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
   SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given, for_slot
   FROM runs
   WHERE state = {ready} AND place = p.place AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
+    AND (cardinality(CAST(%(without)b AS text[])) = 0 OR NOT EXISTS (SELECT FROM schedule_labels l
+      WHERE l.schedule_id = runs.schedule_id AND 'label.' || l.key || '=' || l.value = ANY(%(without)b)))
   ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED) r
 ORDER BY r.not_before LIMIT %(limit)b;
 
@@ -63,7 +67,7 @@ SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, ste
 WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 
 -- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
@@ -81,7 +85,7 @@ COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epo
 
 -- newest_runs(schedule_ids: Iterable[int]) -> list[RunRow]: the last run of each schedule that has any; the index on slots
 --   finds it, and manual runs have no slot
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM unnest(%(schedule_ids)b) AS j(id) JOIN schedules s ON s.id = j.id
@@ -92,7 +96,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 
 -- started_runs(schedule_ids: Iterable[int]) -> list[RunRow]: the last run of each schedule that has started; later ones may
 --   have been skipped
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM unnest(%(schedule_ids)b) AS j(id) JOIN schedules s ON s.id = j.id

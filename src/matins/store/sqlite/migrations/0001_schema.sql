@@ -691,6 +691,7 @@ CREATE TABLE tokens (
   created_at INTEGER NOT NULL,
   created_by TEXT NOT NULL,
   expires_at INTEGER,
+  person TEXT,         -- whose token it is, with their rights of now; NULL for a program
   revoked_at INTEGER,
   used_at INTEGER
 ) STRICT;
@@ -705,10 +706,27 @@ CREATE TABLE sessions (
   person TEXT, -- the person whose session it is; it ends with the person
   created_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
+  method TEXT NOT NULL, -- link, invitation, email, chat, password, provider
+  browser TEXT, -- SHA-256 of the cookie of the browser that asked for the link
   opened_at INTEGER,
   used_at INTEGER,
   ended_at INTEGER
 ) STRICT;
+
+CREATE TABLE credentials (
+  kind TEXT NOT NULL,    -- password, provider, heir, left
+  subject TEXT NOT NULL, -- the person; of a provider, its issuer and the subject there
+  person TEXT NOT NULL,  -- of a person who left: to whom their schedules belong
+  hash TEXT,             -- argon2id
+  at INTEGER NOT NULL,
+  PRIMARY KEY (kind, subject)
+) STRICT;
+
+CREATE TABLE sign_in_tries (
+  whose TEXT NOT NULL, -- SHA-256 of a kind of try, and of a name or an address
+  at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX sign_in_tries_whose ON sign_in_tries (whose, at);
 
 CREATE TABLE requests (
   principal TEXT NOT NULL,

@@ -1,6 +1,9 @@
 -- next_ready: the instant at which the next ready run of these places may start
 SELECT min((SELECT not_before FROM runs WHERE state = {ready} AND place = p.value
-  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without))) ORDER BY not_before LIMIT 1))
+  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
+  AND (:without = '[]' OR NOT EXISTS (SELECT 1 FROM schedule_labels l WHERE l.schedule_id = runs.schedule_id
+    AND 'label.' || l.key || '=' || l.value IN (SELECT value FROM json_each(:without))))
+  ORDER BY not_before LIMIT 1))
 FROM json_each(:places) p;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
@@ -16,6 +19,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given, for_slot
 FROM runs
 WHERE state = {ready} AND place = :place AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
+  AND (:without = '[]' OR NOT EXISTS (SELECT 1 FROM schedule_labels l WHERE l.schedule_id = runs.schedule_id
+    AND 'label.' || l.key || '=' || l.value IN (SELECT value FROM json_each(:without))))
 ORDER BY not_before LIMIT :limit;
 
 -- claim: from ready to starting, at a new epoch
@@ -60,7 +65,7 @@ FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 
 -- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
 -- The index alone finds the page, before rows are read.
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :schedule_id AND step = 0 AND id < :before ORDER BY id DESC LIMIT :limit) page
@@ -74,7 +79,7 @@ UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value 
 
 -- newest_runs(schedule_ids: Iterable[int]) -> list[RunRow]: the last run of each schedule that has any; the index on slots
 --   finds it, and manual runs have no slot
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
@@ -85,7 +90,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 
 -- started_runs(schedule_ids: Iterable[int]) -> list[RunRow]: the last run of each schedule that has started; later ones may
 --   have been skipped
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
