@@ -54,7 +54,7 @@ SENTENCES = {
 }
 """Ours: names, times and codes only."""
 PLAIN = IDS | NAMES | CODES | TIMES_AND_AMOUNTS | SENTENCES
-ONLY_THERE = {
+ONLY_THERE = {"PingAddress.path",
     "Backup.path", "CallerContext.workdir", "FilePlace.path", "FilePlan.note", "FilePlan.path", "FilePlan.waits",
     "Invitation.link", "Person.grants",
     "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",

@@ -100,7 +100,8 @@ def test_at_capacity() -> None:
 def test_the_first_gate_that_does_not_pass_gives_the_reason() -> None:
     """B8"""
     assert [gate.name for gate in choose("plan")] == [
-        "paused", "ended", "backing_off", "calendar", "quiet_hours", "overlap", "throttle", "budget", "capacity",
+        "paused", "ended", "backing_off", "calendar", "ping", "quiet_hours", "overlap", "throttle", "budget",
+        "capacity",
     ]  # fmt: skip
     verdict = judged([(7, RUNNING)], max_executions=1, executions=1, full=True, at_capacity="skip")
     assert verdict is not None

@@ -145,7 +145,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.matins = m = Sandbox(f"sqlite:///{folder}/matins.db")
-        self.loader = ContextLoader(m.store, Catalog(), m.clock, 15_000, 60_000, None)
+        self.loader = ContextLoader(m.store, Catalog(), m.clock, 15_000, 60_000)
         self.writer = OrderWriter(m.store, self.loader, m.clock, m.jobs, str(folder))
         self.contexts = OrderContexts()
         self.orders: list[Order | None] = []

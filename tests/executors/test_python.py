@@ -47,7 +47,7 @@ class Hall:
             self.jobs,
             self.clock,
             self.said.release,
-            AfterFailure(self.store, Catalog(), self.clock, 15_000, 60_000, None),
+            AfterFailure(self.store, Catalog(), self.clock, 15_000, 60_000),
             threads=threads,
             loop=loop,
         )
@@ -430,7 +430,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
         return run.attempt
 
     ended = threading.Semaphore(0)
-    loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock, 15_000, 60_000, None)
+    loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock, 15_000, 60_000)
     executor = PythonExecutor(JobRegistry({"work": stuck}), clock, ended.release, loader, threads=2)
     known = CompiledSchedule(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
     first, second = (Attempt(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))

@@ -27,7 +27,7 @@ class Sender:
     def __init__(self, folder: Path) -> None:
         self.matins = m = Sandbox(f"sqlite:///{folder}/matins.db")
         clock: Clock = m.clock
-        loader = ContextLoader(m.store, Catalog(), clock, 15_000, 60_000, None)
+        loader = ContextLoader(m.store, Catalog(), clock, 15_000, 60_000)
         self._writer = OrderWriter(m.store, loader, clock, m.jobs, str(folder))
         self._orders: list[Order] = []
         m.executor.before = self._take

@@ -49,6 +49,28 @@ def test_other_agents_are_not_held_up(theatre: Sandbox) -> None:
     assert theatre.stage.names() == ["none-0", "none-1", "none-2", *theatre.stage.names()[3:4], "y-0", "y-1", "y-2"]
 
 
+def test_a_limit_of_a_label_holds_up_no_others(theatre: Sandbox) -> None:
+    """The first hundred in line all have the label; two of them run at a time, whatever their agent."""
+    theatre.limits.set("label.team=ops", size=2)
+    for agent in ("x", "y"):
+        add(theatre, agent, 50, labels={"team": "ops"})
+    add(theatre, "z", 3, labels={"team": "web"})
+    theatre.run_until(AT)
+    names = theatre.stage.names()
+    assert [name for name in names if name.startswith("z-")] == ["z-0", "z-1", "z-2"]
+    assert len(names) == 5
+    assert theatre.limits.get("label.team=ops").in_use == 2
+    theatre.end(next(name for name in names if not name.startswith("z-")))
+    assert len(theatre.stage.names()) == 5
+
+
+@pytest.mark.parametrize("scope", ["team=ops", "label.team", "label.=ops", "everything"])
+def test_what_is_no_scope_is_refused(theatre: Sandbox, scope: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the scope of a limit") as caught:
+        theatre.limits.set(scope, size=2)
+    assert "label.team=ops" in str(caught.value.hint)
+
+
 def test_a_global_limit_is_for_all_together(theatre: Sandbox) -> None:
     """V3"""
     theatre.limits.set("global", size=3)

@@ -202,6 +202,9 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "missions.draft": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
     "nodes.open": lambda bench, thing: bench.nodes.cordon(bench.node.name),
     "people.link": lambda bench, thing: sql(bench, "INSERT INTO chat_bots (service, name) VALUES ('telegram', 'bot')"),
+    **dict.fromkeys(
+        ("pings.rotate", "pings.send", "pings.url"), lambda bench, thing: bench.edit(thing.name, job="expect_ping")
+    ),
     "runs.deliver": lambda bench, thing: plant_answer(bench, thing),
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.erase": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),

@@ -120,11 +120,12 @@ def test_overlap_allow(bench: Sandbox, ran: list[JobContext]) -> None:
     assert max(starts) <= ends[0]
 
 
-def test_a_limit_holds_over_schedules(bench: Sandbox, ran: list[JobContext]) -> None:
+@pytest.mark.parametrize("scope", ["global", "label.team=ops"])
+def test_a_limit_holds_over_schedules(bench: Sandbox, ran: list[JobContext], scope: str) -> None:
     """C12: while the long one runs, the others wait for its permit."""
-    bench.limits.set("global", size=1)
-    bench.add("a", when="* * * * *", job="long")
-    bench.add("b", when="2 8 * * *", job="note")
+    bench.limits.set(scope, size=1)
+    bench.add("a", when="* * * * *", job="long", labels={"team": "ops"})
+    bench.add("b", when="2 8 * * *", job="note", labels={"team": "ops"})
     bench.run_until("2026-03-27T08:06:00Z")
     (waited,) = bench.assert_ran("b", times=1)
     assert iso(waited.planned_at) == "2026-03-27T08:02:00Z"

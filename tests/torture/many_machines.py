@@ -28,6 +28,8 @@ from matins.errors import MatinsError
 
 LEASE_MS, RUN_LEASE_MS, AFTER_LEASE_MS = 3_000, 7_000, 3_000
 _SETTLE_S = 240
+"""How long it may go on without an end of a run."""
+_ENDED = ("succeeded", "failed", "held", "unknown", "interrupted", "cancelled", "skipped", "timed_out")
 _STANDINS = Path(__file__).parents[1] / "standins"
 _PLANTED = {"": "", "no-lease": "recorder.Reaper._may_live = lambda *given: False"}
 _ENGINE = f"""
@@ -85,8 +87,10 @@ def reckon(lines: Iterable[Line], runs: Iterable[Ended], *, disks_replaced: bool
         told = f"run {run.id} of {run.schedule} ({run.state}, attempt {run.attempt})"
         if any(line.what == "twice" for line in by_run[run.id]):
             wrong.append(f"{told} had two live trees: {by_run[run.id]}")
-        if run.state in ("ready", "waiting", "starting", "running", "planned"):
+        if run.state not in _ENDED:
             wrong.append(f"{told} never ended")
+        if run.state == "cancelled":
+            wrong.append(f"{told} was cancelled, and nobody asked for it")
         if len(starts) != len(set(starts)):
             wrong.append(f"{told} started one attempt twice: {starts}")
         if run.schedule == "gpu" and any("gpu" not in LABELS[line.machine] for line in starts):
@@ -252,14 +256,14 @@ class Hall:
         """The figures, and what is wrong, once everything is mended and has come to its end."""
         for _, mend in sorted(self._back, key=lambda one: one[0]):
             mend()
-        until = time.monotonic() + _SETTLE_S
-        while time.monotonic() < until:
+        until, least = time.monotonic() + _SETTLE_S, len(self._runs()) + 1
+        while least and time.monotonic() < until:
             for machine in self._machines:
                 assert machine.is_on
                 self._start(machine)
-            with_ends = [run for run in self._runs() if run.state not in ("held", "unknown")]
-            if not [run for run in with_ends if self._matins.runs.get(run.id).live]:
-                break
+            live = sum(run.state not in _ENDED for run in self._runs())
+            if live < least:  # on a busy machine it takes its time
+                until, least = time.monotonic() + _SETTLE_S, live
             time.sleep(1)
         for machine in self._machines:
             machine.power_off()

@@ -167,7 +167,7 @@ class Calls(Noun, noun="calls"):
 
 
 class Pings(Noun, noun="pings"):
-    @use_case("operate", "GET /v1/pings/{name:path}")
+    @use_case("operate", "POST /v1/pings/{name:path}/url", query=("agent",))
     def url(self, name: str, *, agent: str | None = None) -> PingAddress:
         """Get the address at which the work of a schedule with the job `expect_ping` reports. It is a secret."""
 

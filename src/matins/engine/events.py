@@ -49,6 +49,7 @@ _KINDS = (
     EventKind("backfill.done", "A backfill has no slot left to run."),
     EventKind("backfill.cancelled", "A backfill was cancelled."),
     EventKind("schedule.undeleted", "A deleted schedule came back: paused, or as a proposal."),
+    EventKind("schedule.ping_address", "A schedule got an address for pings, or another one. The data never has it."),
     EventKind("schedule.renamed", "A schedule got another name. The data has both."),
     EventKind("bulk.started", "An action on many schedules or runs began. The data has the choice, number and reason."),
     EventKind("bulk.done", "An action on many schedules or runs ended. The data has how many it changed."),

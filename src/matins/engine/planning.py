@@ -68,11 +68,6 @@ class Watched(NamedTuple):
     """Whether it is known to be late."""
 
 
-def watches(definition: ScheduleDefinition) -> bool:
-    """Whether people hear of its runs that are late or slow."""
-    return definition.late_after_ms is not None or definition.slow_after_ms is not None
-
-
 USUAL_RUNS, _ENOUGH_RUNS = 100, 20
 """How many of the last records count for what is usual, and how many successes among them are enough."""
 

@@ -174,7 +174,7 @@ class AgentExecutor:
         self._started: dict[Mark, StartedAttempt] = {}
         self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
         self._released: SimpleQueue[Attempt] = SimpleQueue()
-        self._cancelled: set[int] = set()
+        self._cancelled: set[Mark] = set()
         self._renewed_at = clock.boot_ms()
         """Until then, what this engine has was its own."""
         self._interrupting = False
@@ -218,7 +218,7 @@ class AgentExecutor:
     def _admit(self) -> None:
         """Start waiting attempts while there is capacity. Cancelled attempts end at once."""
         for mark, (attempt, _) in list(self._waiting.items()):
-            if attempt.run_id in self._cancelled:
+            if mark in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
             elif len(self._active) < MAX_AGENTS:
                 self._active[mark] = self._waiting.pop(mark).attempt
@@ -249,7 +249,9 @@ class AgentExecutor:
                 self._tasks.put(lambda started=started, process=process: self._finish(started, process))
         done = drained(self._ended)
         for item in done:
-            self._active.pop(item.attempt.mark, None)
+            mark = item.attempt.mark
+            self._active.pop(mark, None)
+            self._cancelled.discard(mark)
         self._admit()
         return done
 
@@ -286,8 +288,9 @@ class AgentExecutor:
         return [self._active[mark] for mark in self._endpoint_requests.unresponsive() if mark in self._active]
 
     def cancel(self, run_ids: set[int]) -> None:
-        self._cancelled |= run_ids
-        for mark in [mark for mark in list(self._started) if mark[0] in run_ids]:
+        here = {mark for mark in self.marks() if mark[0] in run_ids}  # no later attempt, which may come to this node
+        self._cancelled |= here
+        for mark in here.intersection(list(self._started)):
             self._end_early(mark)
 
     def renew(self, marks: set[Mark], since: int) -> None:
@@ -318,7 +321,7 @@ class AgentExecutor:
                 self._release(attempt)
                 return
             self._launch(self._preparation.prepare(attempt, context))
-            if attempt.run_id in self._cancelled:
+            if attempt.mark in self._cancelled:
                 self._end_early(attempt.mark)
         except ItemChanged:  # the item stays claimed, and is shown
             self._loader.void_approval(attempt, "its work item has changed")
@@ -470,10 +473,11 @@ class AgentExecutor:
         self._end(attempt, outcome)
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
-        if outcome.cancelled and self._interrupting and attempt.run_id not in self._cancelled:
+        mark = attempt.mark
+        if outcome.cancelled and self._interrupting and mark not in self._cancelled:
             outcome = replace(outcome, cancelled=False, interrupted=True)
-        self._cancelled.discard(attempt.run_id)
-        self._spending_watch.unwatch(attempt.mark)
-        self._output_sender.forget(attempt.mark)
+        self._cancelled.discard(mark)
+        self._spending_watch.unwatch(mark)
+        self._output_sender.forget(mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()

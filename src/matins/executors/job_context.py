@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from matins.engine.jobs import parse_inputs
 from matins.engine.prompts import CallContext
 from matins.engine.settings import ParseContext
-from matins.runtime.attempt import Attempt
+from matins.runtime.attempt import Attempt, mark_of
 
 if TYPE_CHECKING:
     from matins.executors.python import PythonExecutor
@@ -147,7 +147,7 @@ class JobContext:
     @property
     def cancelled(self) -> bool:
         """Whether the run is cancelled. A long sync job should check this regularly."""
-        return self._executor.is_cancelled(self._attempt.run_id)
+        return self._executor.is_cancelled(mark_of(self._attempt))
 
     def _local(self, at: int | None) -> datetime | None:
         return None if at is None else self._attempt.compiled.shared.timetable.trigger.local(at)

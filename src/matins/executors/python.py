@@ -158,7 +158,7 @@ class PythonExecutor:
         self._not_begun: set[Mark] = set()
         """Attempts whose jobs gave them back: the next turn releases their runs."""
         self._withdrawn: set[Mark] = set()
-        self._cancelled: set[int] = set()
+        self._cancelled: set[Mark] = set()
         self._max_ahead = threads * _INITIAL_AHEAD
         self._submitted_at = 0
         """The time of the last submission. An attempt that starts later was planned ahead."""
@@ -227,6 +227,8 @@ class PythonExecutor:
             forget(mark, None)
         if self._overdue:
             self._overdue.difference_update([attempt.mark for attempt, _ in ended])
+        if self._cancelled:
+            self._cancelled.difference_update([attempt.mark for attempt, _ in ended])
         if ended and self._queue.qsize() < self._threads:
             # The threads have almost finished the claimed attempts: jobs are short, so more may be claimed at a time.
             self._max_ahead = min(self._max_ahead * 2, MAX_CLAIMED_AHEAD)
@@ -285,7 +287,7 @@ class PythonExecutor:
 
     def cancel(self, run_ids: set[int]) -> None:
         """Cancel async jobs. A sync job sees it in `cancelled`: threads cannot be ended from outside."""
-        self._cancelled |= run_ids
+        self._cancelled |= {mark for mark in list(self._active) if mark[0] in run_ids}
         for (run_id, _), task in list(self._tasks.items()):
             if run_id in run_ids:
                 self._loop.call(task.cancel)
@@ -312,8 +314,8 @@ class PythonExecutor:
     def accept(self) -> None:
         """Do nothing: nothing was interrupted."""
 
-    def is_cancelled(self, run_id: int) -> bool:
-        return run_id in self._cancelled
+    def is_cancelled(self, mark: Mark) -> bool:
+        return mark in self._cancelled
 
     # -- in the job threads
 
@@ -347,10 +349,10 @@ class PythonExecutor:
         mark = mark_of(attempt)
         if mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
-        elif attempt.run_id in self._cancelled:  # also a job that returns: it was asked to, and its work is not done
+        elif mark in self._cancelled:  # also a job that returns: it was asked to, and its work is not done
             outcome = Outcome(False, outcome.result, outcome.error or "cancelled", cancelled=True)
         if self._cancelled:
-            self._cancelled.discard(attempt.run_id)
+            self._cancelled.discard(mark)
         self._ended.put(_ended((attempt, self.meter.read(attempt, outcome) if self.meter.used else outcome)))
         self._wake()
 
@@ -376,7 +378,7 @@ class PythonExecutor:
             assert job.run is not None
             outcome = Outcome(True, await job.run(JobContext(attempt, self)))
         except asyncio.CancelledError:
-            asked = attempt.run_id in self._cancelled or attempt.mark in self._overdue
+            asked = attempt.mark in self._cancelled or attempt.mark in self._overdue
             outcome = Outcome(False, error="cancelled" if asked else _CANCELLED_BY_PROGRAM)
         except NotBegun:
             self._tasks.pop(attempt.mark, None)

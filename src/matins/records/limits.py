@@ -1,8 +1,11 @@
 """Limits and throttles.
 
+Limits: of all runs, of an agent's, or of those of the schedules with a label.
+
 Throttles: providers whose rate limit is reached, and when the limit resets.
 """
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _AGENT = "agent:"
+_LABELLED = re.compile(r"label\.[^=]+=.+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,10 @@ def scope_of(agent: str) -> str:
 def _check_scope(limit: Limit, context: RecordContext) -> Limit:
     from matins.runtime.catalog import GLOBAL
 
-    if limit.scope == GLOBAL or (limit.scope.startswith(_AGENT) and len(limit.scope) > len(_AGENT)):
+    of_agent = limit.scope.startswith(_AGENT) and len(limit.scope) > len(_AGENT)
+    if limit.scope == GLOBAL or of_agent or _LABELLED.fullmatch(limit.scope):
         return limit
-    hint = 'Use "global", or "agent:NAME".'
+    hint = 'Use "global", "agent:NAME", or "label.team=ops".'
     raise InvalidInput(f'"{limit.scope}" is not the scope of a limit.', value=limit.scope, field="scope", hint=hint)
 
 
@@ -60,7 +65,7 @@ LIMITS = RecordKind(
     key="scope",
     value=Limit,
     help="Manage concurrency limits.",
-    file_help="Maximum number of concurrent runs: global, or agent:NAME.",
+    file_help="Maximum number of concurrent runs: global, agent:NAME, or label.KEY=VALUE.",
     storage=LimitStorage(),
     alone="size",
     complete=_check_scope,

@@ -22,6 +22,7 @@ from matins.engine.policies import Policies
 from matins.engine.transitions import FAIL_UNSTARTED
 from matins.model.rows import NewEvent, ScopeRow, StartedRun
 from matins.model.run import RunState
+from matins.model.selector import LABEL
 from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog, CompiledSchedule, SharedSettings
 from matins.runtime.run_changes import RunChange, apply, event_type
@@ -95,6 +96,11 @@ class Capacity:
 
     def exhausted(self) -> list[str]:
         return [scope for scope, left in self._permits.items() if left <= 0]
+
+    @property
+    def label_exhausted(self) -> bool:
+        """Whether runs may be ready that cannot be claimed, by a label that they had when they were made."""
+        return any(scope.startswith(LABEL) for scope in self.exhausted())
 
     def mark_exhausted(self, scope: str) -> None:
         """Record that another worker took the last permit."""

@@ -19,7 +19,7 @@ from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.inputs import decode_given, merged, with_defaults
 from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, wakes_agent
 from matins.engine.placement import schedule_needs
-from matins.engine.planning import Timetable, watches
+from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import ONCE, UNREADABLE, decode, decode_payload, shared_words
@@ -29,6 +29,7 @@ from matins.model.call import CallRow
 from matins.model.rows import CompiledKey, RunRow, ScheduleRow
 from matins.model.run import Given, RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, Step
+from matins.model.selector import LABEL
 from matins.model.trigger import Never, Once
 from matins.store.transaction import Transaction
 
@@ -80,8 +81,8 @@ class SharedSettings:
     but the payload and, if they are one-shots, the instant: here, these are those of the first."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "own_payload",
-        "run_limits", "special", "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "input", "labels", "levels", "needs",
+        "own_payload", "run_limits", "special", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
@@ -101,6 +102,9 @@ class SharedSettings:
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
         self.needs = schedule_needs(definition)
+        labels = definition.labels
+        self.labels = frozenset([f"{LABEL}{key}={labels[key]}" for key in labels]) if labels else _NO_SCOPES
+        """The limits of its labels."""
         special = {
             Special.STEPS: step or self.steps,
             Special.AGENT: self.wakes_agent,
@@ -109,7 +113,8 @@ class SharedSettings:
             Special.GATES: self.gates,
             Special.COMMAND: definition.after_run is not None,
             Special.ANSWER: definition.deliver or definition.deliver_if == "always",
-            Special.WATCHED: not step and watches(definition),
+            Special.WATCHED: not step
+            and (definition.late_after_ms is not None or definition.slow_after_ms is not None),
         }
         self.special = sum(int(flag) for flag, holds in special.items() if holds)
 
@@ -212,6 +217,8 @@ class CompiledSchedule:
         self.exclusive = shared.exclusive
         self.scope = f"agent:{agent}" if agent and not shared.steps else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _NO_SCOPES if shared.steps else _GLOBAL_ONLY
+        if shared.labels and not shared.steps:
+            self.scopes |= shared.labels
         self.wakes_agent = shared.wakes_agent
         self.emits_message = shared.emits_message
         self.needs = shared.needs

@@ -448,8 +448,8 @@ class Engine:
         self.timers.next_at = timer_at
         # What was not planned ahead is left for its instant.
         plan_at = due_at if due_at is None or due_at <= until else due_at - self.lead_ms
-        if ready_at is not None and capacity.only_one_kind:
-            ready_at = max(ready_at, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes us
+        if ready_at is not None and (capacity.only_one_kind or (capacity.limited and capacity.label_exhausted)):
+            ready_at = max(ready_at, now + _ONE_SIDED_MS)  # it may have no capacity: the end of a run wakes us
         return start, min([at for at in (plan_at, ready_at, timer_at) if at is not None], default=None)
 
     def _obey(self, state: NodeState | None, now: int) -> None:

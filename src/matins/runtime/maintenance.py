@@ -153,9 +153,9 @@ class Lineage:
     def _compare(self, now: int) -> bool:
         store = self._store
         with store.reading() as transaction:
-            if store.shared:
-                transaction.check_store(store.store_id)
             current = transaction.incarnation()
+            if store.shared and current != store.incarnation:
+                transaction.check_store(store.store_id)
             reason = self._reason(transaction, current)
         if reason is not None:
             current = self._renew(current, reason, now)

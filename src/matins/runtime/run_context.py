@@ -166,7 +166,7 @@ class ContextLoader:
         clock: Clock,
         lease_ms: int,
         run_lease_ms: int,
-        output_url: str | None,
+        output_url: str | None = None,
         *,
         traced: bool = False,
     ) -> None:

@@ -401,12 +401,15 @@ class Pings:
         return row.id
 
     def _address(self, principal: Principal, name: str, agent: str | None, *, again: bool) -> PingAddress:
-        with self.core.store.transaction(self.core.clock.now_ms()) as transaction:
+        now = self.core.clock.now_ms()
+        with self.core.store.transaction(now) as transaction:
             schedule = self._schedule(transaction, principal, name, agent)
             token = None if again else transaction.ping_token(schedule.id)
             if token is None:
                 token = secrets.token_urlsafe(16)
                 transaction.set_ping_token(schedule.id, token)
+                data = {**principal.signed}
+                transaction.events.append(NewEvent(now, "schedule.ping_address", schedule.id, None, data))
         return PingAddress(str(schedule.id), schedule.name, schedule.agent, f"{PING_PATH}{token}")
 
     def _schedule(self, transaction: Transaction, principal: Principal, name: str, agent: str | None) -> ScheduleRecord:

@@ -76,6 +76,7 @@ COMMANDS = [
     Typed("backfill daily --from {day} --to {day} --dry-run"), Typed("backfills list"),
     Typed("backfills show {backfill}"), Typed("backfills pause {backfill}"), Typed("backfills resume {paused}"),
     Typed("backfills cancel {backfill}"),
+    Typed("pings url daily", code=1), Typed("pings rotate daily", code=1), Typed("pings send daily fail", code=1),
     Typed("nodes list"), Typed("nodes cordon {node} --note 'new driver'"), Typed("nodes open {node}"),
     Typed("nodes drain nowhere", code=2),
     Typed("calendars set closed --dates 12-25"), Typed("calendars edit closed --dates 12-2{n}"),

@@ -220,10 +220,13 @@ def test_up_and_service(user: User) -> None:
     """V2"""
     node = ("--name", "build-1", "--label", "gpu", "--label", "eu", "--max-runs", "8", "--agents", "trainer, reviewer")
     where = ("--file", "m.yaml", "--host", "0.0.0.0", "--port", "0", "--store", "sqlite:///x", "--log", "json")
-    user.types("up", *where, *node)
+    user.types("up", *where, *node, "--output-url", "s3://runs/x")
     assert user.app.asked.pop() == {
         "store": "sqlite:///x", "file": "m.yaml", "host": "0.0.0.0", "port": 0, "home": None, "log": "json",
-        "node": {"name": "build-1", "labels": ("gpu", "eu"), "agents": ["trainer", "reviewer"], "max_runs": 8},
+        "node": {
+            "name": "build-1", "labels": ("gpu", "eu"), "agents": ["trainer", "reviewer"], "max_runs": 8,
+            "output_url": "s3://runs/x",
+        },
     }  # fmt: skip
     assert f"--home {Path.cwd()}/h up\n" in user.says("service", "install", "--print", "--home", "h")
     assert user.app.asked.pop() == {"store": None, "file": None, "home": "h"}

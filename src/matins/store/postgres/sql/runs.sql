@@ -1,6 +1,8 @@
 -- next_ready: the instant at which the next ready run of these places may start
 SELECT min(r.not_before) FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
   SELECT not_before FROM runs WHERE state = {ready} AND place = p.place AND (scope IS NULL OR scope <> ALL(%(without)b))
+    AND (cardinality(CAST(%(without)b AS text[])) = 0 OR NOT EXISTS (SELECT FROM schedule_labels l
+      WHERE l.schedule_id = runs.schedule_id AND 'label.' || l.key || '=' || l.value = ANY(%(without)b)))
   ORDER BY not_before LIMIT 1) r;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
@@ -13,6 +15,8 @@ FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
   SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given, for_slot
   FROM runs
   WHERE state = {ready} AND place = p.place AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
+    AND (cardinality(CAST(%(without)b AS text[])) = 0 OR NOT EXISTS (SELECT FROM schedule_labels l
+      WHERE l.schedule_id = runs.schedule_id AND 'label.' || l.key || '=' || l.value = ANY(%(without)b)))
   ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED) r
 ORDER BY r.not_before LIMIT %(limit)b;
 

@@ -1,6 +1,9 @@
 -- next_ready: the instant at which the next ready run of these places may start
 SELECT min((SELECT not_before FROM runs WHERE state = {ready} AND place = p.value
-  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without))) ORDER BY not_before LIMIT 1))
+  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
+  AND (:without = '[]' OR NOT EXISTS (SELECT 1 FROM schedule_labels l WHERE l.schedule_id = runs.schedule_id
+    AND 'label.' || l.key || '=' || l.value IN (SELECT value FROM json_each(:without))))
+  ORDER BY not_before LIMIT 1))
 FROM json_each(:places) p;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
@@ -16,6 +19,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given, for_slot
 FROM runs
 WHERE state = {ready} AND place = :place AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
+  AND (:without = '[]' OR NOT EXISTS (SELECT 1 FROM schedule_labels l WHERE l.schedule_id = runs.schedule_id
+    AND 'label.' || l.key || '=' || l.value IN (SELECT value FROM json_each(:without))))
 ORDER BY not_before LIMIT :limit;
 
 -- claim: from ready to starting, at a new epoch
