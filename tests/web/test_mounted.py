@@ -151,7 +151,7 @@ def test_b19_who_is_signed_in_has_that_role_and_no_other_site_uses_it(serve: Ser
     more = '\nsessions["x"] = "mallory"\nm.people.set("eve", role="viewer")\nsessions["e"] = "eve"\n'
     server = serve("ops:app", {"ops.py": PROGRAMS["ops.py"] + more})
     ada = ask(server.url, "POST", "/sign-in").headers["Set-Cookie"].partition(";")[0]
-    run, token, api = f"{ROOT}/v1/schedules/tidy/run", f"{ROOT}/v1/tokens", {"Content_Type": "application/json"}
+    run, person, api = f"{ROOT}/v1/schedules/tidy/run", f"{ROOT}/v1/people/eve", {"Content_Type": "application/json"}
     assert ask(server.url, "GET", f"{ROOT}/v1/schedules", Cookie=ada).status == 200
     assert json.loads(ask(server.url, "POST", run, "{}", Cookie=ada, **api).text)["code"] == "csrf"
     header = {**api, "X_Matins_CSRF": "1"}
@@ -160,7 +160,7 @@ def test_b19_who_is_signed_in_has_that_role_and_no_other_site_uses_it(serve: Ser
     for origin in ("https://evil.example", "null", f"{server.url}.evil.example", "http://", ""):
         refused = ask(server.url, "POST", run, "{}", Cookie=ada, Origin=origin, **header)
         assert (refused.status, json.loads(refused.text)["code"]) == (403, "wrong_origin"), origin
-    assert ask(server.url, "POST", token, '{"name": "more"}', Cookie=ada, **header).status == 403
+    assert ask(server.url, "PUT", person, '{"role": "owner"}', Cookie=ada, **header).status == 403
     assert ask(server.url, "POST", run, "{}", Cookie="shop=e", **header).status == 403
     stranger = ask(server.url, "GET", f"{ROOT}/v1/schedules", Cookie="shop=x")
     told = json.loads(stranger.text)
