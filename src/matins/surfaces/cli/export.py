@@ -9,6 +9,7 @@ import click
 
 from matins.engine.policies import Policies
 from matins.engine.settings import REDACTED, REFERENCES, format_setting
+from matins.errors import NotFound
 from matins.model.words import counted
 from matins.records import record_kinds
 from matins.records.kind import RecordKind
@@ -59,7 +60,10 @@ def export(context: CliContext, select: str | None) -> None:
 
 def _records(context: CliContext, kind: RecordKind[Any]) -> Any:
     if kind.single:
-        return _given(kind, context.call(f"{kind.noun}.get"))
+        try:
+            return _given(kind, context.call(f"{kind.noun}.get"))
+        except NotFound:  # one that has no usual value
+            return {}
     usual: Mapping[str, Any] = {} if kind.listed is None else kind.listed(Policies())
     known = {key: kind.document(value) for key, value in usual.items()}
     return {
