@@ -47,9 +47,9 @@ def check_right(principal: Principal, use_case: UseCase) -> None:
         check_granted(principal, use_case.right, what)
 
 
-def check_fresh(principal: Principal, use_case: UseCase, now: int) -> None:
+def check_fresh(principal: Principal, now: int) -> None:
     """Raise if the browser of a session signed in too long ago for what gives rights away, or cannot be undone."""
-    if use_case.fresh and principal.signed_in_at is not None and now - principal.signed_in_at > FRESH_MS:
+    if principal.signed_in_at is not None and now - principal.signed_in_at > FRESH_MS:
         message = "This needs a sign-in within the last hour."
         raise SignInAgain(message, field="principal", hint="Sign in again, at /login, then repeat it.")
 
