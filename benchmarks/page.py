@@ -34,7 +34,8 @@ def serve(folder: Path, schedules: int, runs: int) -> None:
     import busy_store
     from matins import Matins
     from matins.service.idempotency import IdempotencyStore
-    from matins.service.tokens import SessionVerifier, TokenVerifier
+    from matins.service.sign_in import SessionVerifier
+    from matins.service.tokens import TokenVerifier
     from matins.surfaces.http.app import build_app
     from matins.surfaces.http.server import Server, bind
     from matins.surfaces.http.server_routes import Health

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "delivery", "records", "service", "store", "jobs", "seeds")
 TYPE = re.compile(
-    r"(schedule|run|step|reputation|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|session|store|call|history|incident|engine|zone|answer|link|backfill|bulk|node)"
+    r"(schedule|run|step|reputation|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|session|store|call|history|incident|engine|zone|answer|link|backfill|bulk|node|person|grant|sign_in)"
     r"\.[a-z_]+"
 )
 

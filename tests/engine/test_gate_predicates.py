@@ -32,7 +32,7 @@ def perhaps(*values: str) -> st.SearchStrategy[str | None]:
 @st.composite
 def definitions(draw: st.DrawFn) -> ScheduleDefinition:
     when = draw(st.sampled_from(["* * * * *", "1h", "2026-03-27T09:00"]))
-    plain, _ = parse_schedule(when, {"job": draw(st.sampled_from(["work", "star_repo", "message"]))}, 0)
+    plain, _ = parse_schedule(when, {"job": draw(st.sampled_from(["work", "star_repo", "message", "expect_ping"]))}, 0)
     return replace(
         plain,
         job=draw(st.sampled_from([plain.job, AGENT_JOB])),

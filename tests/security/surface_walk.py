@@ -33,8 +33,8 @@ from matins.web.views import FRAGMENTS, VIEWS
 
 STREAMS = {"/v1/events/stream": "?after=0", "/ui/stream": ""}
 """Answers without an end: what they say until the first heartbeat is read."""
-NO_WORDS = {"/static/{hash}/{name}", "/login"}
-"""Files of the installation, and the form by which people sign in."""
+NO_WORDS = {"/static/{hash}/{name}", "/login", "/in/p/{token}", "/in/p/{token}/{signal}"}
+"""Files of the installation, the form by which people sign in, and pings, which are answered with a number."""
 FAILED = 500
 """No request may end so: what failed would have shown no word."""
 _HEARTBEAT_S = 0.2

@@ -366,14 +366,18 @@ def test_what_only_looks_needs_the_right_to_read_and_nothing_else_does() -> None
 
 
 def test_a_look_writes_nothing(memory: Watched) -> None:
-    """B7: whoever may only read changes nothing by it."""
+    """B7: whoever may only read changes nothing by it, but that the machine of a live run sends its output sooner."""
     world = build(memory)
-    before = everything(memory)
+
+    def kept() -> dict[str, list[str]]:
+        return {table: rows for table, rows in everything(memory).items() if table != "output_followers"}
+
+    before = kept()
     for name, use_case in USE_CASES.items():
         if use_case.right == "read":
             for role in ROLES:
                 ask(world, ROLES[role], name, role, True)
-            assert everything(memory) == before, name
+            assert kept() == before, name
 
 
 def test_rights_are_checked_before_arguments(memory: Watched) -> None:

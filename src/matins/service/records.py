@@ -163,7 +163,8 @@ class Records:
         if held is None:
             known = sorted(self.changes.read(transaction, kind))
             hint = nearest(key, known) if known else f"Create one: {kind.example}"
-            raise NotFound(f'There is no {kind.one} "{key}".', value=key, field=kind.key, hint=hint)
+            name = "" if kind.single else f' "{key}"'
+            raise NotFound(f"There is no {kind.one}{name}.", value=key, field=kind.key, hint=hint)
         return held
 
     def result(self, kind: RecordKind[Any], principal: Principal, key: str) -> Any:

@@ -40,6 +40,8 @@ def test_every_look_can_be_called(user: User, use_case: str) -> None:
         assert f'"{needed[0]}"' in user.complains("call", use_case)
     elif use_case == "file.plan":
         assert "There is no file." in user.complains("call", use_case)
+    elif use_case == "sign_in.get":
+        assert "There is no sign-in provider." in user.complains("call", use_case)
     else:
         user.json("call", use_case)
 

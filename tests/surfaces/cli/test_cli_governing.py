@@ -147,7 +147,7 @@ def test_tokens(user: User) -> None:
     assert f"matins tokens revoke {token_id}" in made.stderr
     assert (
         user.says("tokens", "list").splitlines()[1]
-        == f"{token_id}  ci    viewer  all of its role  never  expires in 24h"
+        == f"{token_id}  ci    viewer  –       all of its role  never  expires in 24h"
     )
     assert user.says("tokens", "revoke", token_id) == f"Revoked the token {token_id}.\n"
     assert user.says("tokens").splitlines()[1].endswith("never  revoked now")
