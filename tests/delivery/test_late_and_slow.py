@@ -53,6 +53,7 @@ def waiting(bench: Sandbox, **settings: Any) -> None:
 
 
 def test_a_slot_that_does_not_start_is_told_once_and_over_with_its_run(bench: Sandbox, inbox: Inbox) -> None:
+    """B24"""
     waiting(bench, late_after="15m", notify_on=["late"])
     pass_minutes(bench, 74)
     assert kinds(bench) == []
@@ -67,6 +68,7 @@ def test_a_slot_that_does_not_start_is_told_once_and_over_with_its_run(bench: Sa
 
 
 def test_a_slot_that_started_late_is_told_too(bench: Sandbox, inbox: Inbox) -> None:
+    """B24"""
     bench.job("work")(lambda run: None)
     bench.add("nightly", when="0 * * * *", job="work", late_after="5m", grace="2h")
     bench.run_until("2026-03-27T08:30:00Z")
@@ -77,6 +79,7 @@ def test_a_slot_that_started_late_is_told_too(bench: Sandbox, inbox: Inbox) -> N
 
 
 def test_one_in_time_is_not_told(bench: Sandbox, inbox: Inbox) -> None:
+    """B24"""
     bench.job("work")(lambda run: None)
     bench.add("nightly", when="0 * * * *", job="work", late_after="5m", slow_after="auto")
     pass_minutes(bench, 180)
@@ -84,6 +87,7 @@ def test_one_in_time_is_not_told(bench: Sandbox, inbox: Inbox) -> None:
 
 
 def test_what_a_paused_schedule_holds_is_not_late(bench: Sandbox, inbox: Inbox) -> None:
+    """B24"""
     waiting(bench, late_after="15m", notify_on=["late"])
     pass_minutes(bench, 61)
     bench.pause("nightly")
@@ -94,6 +98,7 @@ def test_what_a_paused_schedule_holds_is_not_late(bench: Sandbox, inbox: Inbox) 
 
 
 def test_a_slow_run_is_told_while_it_runs(bench: Sandbox, inbox: Inbox) -> None:
+    """B24"""
     bench.job("first")(lambda run: None)
     bench.job("work")(lambda run: None)
     steps: list[Any] = [
@@ -110,6 +115,7 @@ def test_a_slow_run_is_told_while_it_runs(bench: Sandbox, inbox: Inbox) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_incident_has_a_title(kind: IncidentKind) -> None:
+    """B24"""
     details = '{"provider": "anthropic", "schedules": {"1": 2}}'
     incident = IncidentRow(1, 1, kind, "x", "Something.", None, None, 7, 1, details, 0, 0, 0, 0, None)
     assert title_of("opened", incident, Subject("nightly", "UTC"), 0)
@@ -120,13 +126,14 @@ def settings(late: int | None = None, slow: int | None = None) -> ScheduleDefini
 
 
 def test_the_first_look_is_at_the_first_instant_that_may_matter() -> None:
+    """B24"""
     assert first_look(settings(late=5), 100, 100) == 105
     assert first_look(settings(late=50, slow=20), 100, 100) == 120
     assert first_look(settings(late=5), None, 100) == 100
 
 
 def test_looks() -> None:
-    """Late while it has not started, slow while it has not ended; each is found once."""
+    """B24: Late while it has not started, slow while it has not ended; each is found once."""
     run = Watched(MINUTE, HOUR, 0, 0, None, ended=False, held=False)
     assert look(run, MINUTE - 1) == ([], MINUTE)
     assert look(run, MINUTE) == (["run.late"], MINUTE + HOUR)
@@ -138,6 +145,7 @@ def test_looks() -> None:
 
 
 def test_auto_is_read_and_shown_and_what_is_no_duration_is_refused(bench: Sandbox) -> None:
+    """B24"""
     bench.job("work")(lambda run: None)
     assert bench.add("a", when="0 * * * *", job="work", slow_after="auto").settings["slow_after"] == "auto"
     with pytest.raises(InvalidInput, match="\"slow_after\" must be a duration, not 'often'"):

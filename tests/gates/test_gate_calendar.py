@@ -18,7 +18,7 @@ from matins.texts.untrusted_folder import OwnFolders
 
 
 def test_days_of_calendars_and_of_the_schedule_are_skipped(bench: Sandbox) -> None:
-    """B11: with a record, and the words of why; a changed calendar moves no cursor"""
+    """B24 B11: with a record, and the words of why; a changed calendar moves no cursor"""
     bench.calendars.set("closing", dates=["03-28 Spring Day", "2026-03-30..2026-03-31"])
     made = bench.add("s", when="every day at 9am except on closing, 2026-04-01", job="work")
     assert made.trigger_text == "every day at 09:00 except on closing, 2026-04-01"
@@ -47,7 +47,7 @@ def test_days_of_calendars_and_of_the_schedule_are_skipped(bench: Sandbox) -> No
 
 
 def test_a_run_moves_to_the_next_day_that_is_not_left_out(bench: Sandbox) -> None:
-    """B11: once, at the same wall time, also where the clocks change between"""
+    """B24 B11: once, at the same wall time, also where the clocks change between"""
     bench.calendars.set("closing", dates=["2026-03-28", "2026-03-29"])
     bench.add("s", when="0 9 * * 6", job="work", timezone="Europe/Berlin", skip_on=["closing"], move_to="next_day")
     bench.run_until("2026-03-28T12:00:00Z")
@@ -59,7 +59,7 @@ def test_a_run_moves_to_the_next_day_that_is_not_left_out(bench: Sandbox) -> Non
 
 
 def test_the_holidays_of_a_country_are_stored_with_the_calendar(bench: Sandbox) -> None:
-    """B11: engines without the extra agree"""
+    """B24 B11: engines without the extra agree"""
     made = bench.calendars.set("holidays-de", country="DE-BE")
     assert "2026-12-25 Christmas Day" in made.days
     assert "2026-03-08 Women's Day" in made.days, "of Berlin alone"
@@ -71,7 +71,7 @@ def test_the_holidays_of_a_country_are_stored_with_the_calendar(bench: Sandbox) 
 
 
 def test_what_is_no_day_is_refused(bench: Sandbox) -> None:
-    """B11"""
+    """B24 B11"""
     for said, call in (
         ("There is no calendar", lambda: bench.add("s", when="@daily", job="work", skip_on=["nope"])),
         ("'2026-02-30' is not a day", lambda: bench.add("s", when="@daily", job="work", skip_on=["2026-02-30"])),
@@ -86,7 +86,7 @@ def test_what_is_no_day_is_refused(bench: Sandbox) -> None:
 
 
 def test_ranges_go_over_the_end_of_a_year() -> None:
-    """B11"""
+    """B24 B11"""
     days: Any = read_days(("12-30..01-02 Quiet days",))
     assert sorted(days.yearly) == [(1, 1), (1, 2), (12, 30), (12, 31)]
     assert days.yearly[1, 1] == "Quiet days"
@@ -130,7 +130,7 @@ END:VCALENDAR
 
 
 def test_the_all_day_events_of_a_file_are_days(bench: Sandbox, tmp_path: Path) -> None:
-    """B11: recurring, of several days, moved, cancelled; by path or as text. Times of day are not taken"""
+    """B24 B11: recurring, of several days, moved, cancelled; by path or as text. Times of day are not taken"""
     (tmp_path / "team.ics").write_text(ICS)
     made = bench.calendars.set("team", ics=str(tmp_path / "team.ics"))
     assert made.days[:6] == [
@@ -163,7 +163,7 @@ def test_the_all_day_events_of_a_file_are_days(bench: Sandbox, tmp_path: Path) -
     ],
 )
 def test_a_file_that_is_no_calendar_is_refused(bench: Sandbox, ics: str, problem: str) -> None:
-    """B11"""
+    """B24 B11"""
     with pytest.raises(InvalidInput) as refused:
         bench.calendars.set("team", ics=ics)
     assert problem in refused.value.message
@@ -187,7 +187,7 @@ def events(*lines: str, times: int = 1) -> str:
     ids=["days", "events", "left out", "dates", "rules"],
 )
 def test_a_calendar_costs_no_more_than_its_days(bench: Sandbox, ics: str) -> None:
-    """B7: 50 kB of text would have been days of work, each for one and the same day"""
+    """B24 B7: 50 kB of text would have been days of work, each for one and the same day"""
     before = time.thread_time()
     with pytest.raises(InvalidInput, match="more than 20,000 days"):
         bench.calendars.set("team", ics=ics)
@@ -195,13 +195,13 @@ def test_a_calendar_costs_no_more_than_its_days(bench: Sandbox, ics: str) -> Non
 
 
 def test_days_at_the_end_of_time_are_no_days(bench: Sandbox) -> None:
-    """B11: nor is anything before the first year that is asked for"""
+    """B24 B11: nor is anything before the first year that is asked for"""
     assert bench.calendars.set("end", ics=events("DTSTART:99991231", "DURATION:P400D")).days == []
     assert len(bench.calendars.set("old", ics=events("DTSTART:20241231", "DURATION:P2D")).days) == 1
 
 
 def test_an_agent_cannot_lead_a_calendar_elsewhere(tmp_path: Path) -> None:
-    """B16: a link in its place does not lead into the home, and a pipe is not waited for"""
+    """B24 B16: a link in its place does not lead into the home, and a pipe is not waited for"""
     home, shared = tmp_path / "home", tmp_path / "shared"
     for folder in (home, shared):
         folder.mkdir()
@@ -220,7 +220,7 @@ def test_an_agent_cannot_lead_a_calendar_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_days_of_calendars_are_quiet_throughout(bench: Sandbox) -> None:
-    """B11: beside the windows; a calendar that changes lets waiting runs go"""
+    """B24 B11: beside the windows; a calendar that changes lets waiting runs go"""
     bench.calendars.set("closing", dates=["2026-03-28..2026-03-29"])
     bench.quiet_hours.set("calm", windows="22:00-07:00", calendars=["closing"], mode="defer", timezone="Europe/Berlin")
     bench.add("s", when="every day at noon", job="work", quiet_hours="calm", timezone="Europe/Berlin")

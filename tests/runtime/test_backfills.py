@@ -46,7 +46,7 @@ def _made(bench: Sandbox, backfill: str) -> list[str]:
 def test_missed_slots_run_one_after_the_other_and_their_records_stay(
     bench: Sandbox, act: SimpleNamespace, lines: Lines
 ) -> None:
-    """B11"""
+    """B20 B11"""
     told: list[tuple[Any, Any]] = []
     act.do = lambda run: told.append((iso(run.slot), run.attempt))
     _missed(bench, job="act")
@@ -73,7 +73,7 @@ def test_missed_slots_run_one_after_the_other_and_their_records_stay(
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "cancel_other"])
 def test_a_slot_that_meets_a_backfill_is_queued_and_goes_next(theatre: Theatre, overlap: str, lines: Lines) -> None:
-    """B11: never skipped because of it, and neither side starves"""
+    """B20 B11: never skipped because of it, and neither side starves"""
     _missed(theatre, overlap=overlap, queue_limit=1)
     theatre.end("s")
     made = theatre.backfills.create("s", start=at("08:05"), end=at("08:25")).id
@@ -95,7 +95,7 @@ def test_a_slot_that_meets_a_backfill_is_queued_and_goes_next(theatre: Theatre, 
 
 
 def test_it_lets_runs_of_others_pass_and_after_a_minute_it_does_not(theatre: Theatre) -> None:
-    """B11"""
+    """B20 B11"""
     theatre.agents.set("ann", runner="message")
     _missed(theatre)
     theatre.end("s")
@@ -117,7 +117,7 @@ def test_it_lets_runs_of_others_pass_and_after_a_minute_it_does_not(theatre: The
 
 
 def test_failures_in_a_row_pause_it_and_not_its_schedule(bench: Sandbox, act: SimpleNamespace) -> None:
-    """B11"""
+    """B20 B11"""
     _missed(bench, job="act")
     act.do = _fails
     bench.edit("s", pause_after_failures=2)
@@ -142,7 +142,7 @@ def _fails(run: object) -> None:
 
 
 def test_pause_resume_and_cancel(theatre: Theatre) -> None:
-    """B11: with the schedule, by a person, and at once"""
+    """B20 B11: with the schedule, by a person, and at once"""
     _missed(theatre)
     theatre.end("s")
     made = theatre.backfills.create("s", start=at("08:05"), end=at("08:25")).id
@@ -171,7 +171,7 @@ def test_pause_resume_and_cancel(theatre: Theatre) -> None:
 
 
 def test_a_paused_schedule_can_be_backfilled(bench: Sandbox) -> None:
-    """B11"""
+    """B20 B11"""
     _missed(bench)
     bench.pause("s")
     assert (
@@ -185,7 +185,7 @@ def test_a_paused_schedule_can_be_backfilled(bench: Sandbox) -> None:
 
 
 def test_quiet_hours_and_a_missing_engine_defer_it(bench: Sandbox) -> None:
-    """B11"""
+    """B20 B11"""
     _missed(bench)
     bench.quiet_hours.set("nights", windows=["08:25-09:00"], timezone="UTC")
     bench.edit("s", quiet_hours="nights")
@@ -198,7 +198,7 @@ def test_quiet_hours_and_a_missing_engine_defer_it(bench: Sandbox) -> None:
 
 
 def test_runs_at_once_where_they_may_overlap(theatre: Theatre) -> None:
-    """B11"""
+    """B20 B11"""
     _missed(theatre, overlap="allow")
     made = theatre.backfills.create("s", start=at("08:05"), end=at("08:25"), max_parallel=3).id
     theatre.settle()
@@ -209,7 +209,7 @@ def test_runs_at_once_where_they_may_overlap(theatre: Theatre) -> None:
 
 
 def test_a_run_for_a_past_slot(bench: Sandbox, act: SimpleNamespace) -> None:
-    """B11: by hand, and as a retry"""
+    """B20 B11: by hand, and as a retry"""
     told: list[Any] = []
     act.do = lambda run: told.append(iso(run.slot))
     _missed(bench, job="act")
@@ -232,7 +232,7 @@ def test_a_run_for_a_past_slot(bench: Sandbox, act: SimpleNamespace) -> None:
 
 
 def test_what_is_refused_says_why(bench: Sandbox) -> None:
-    """B11"""
+    """B20 B11"""
     _missed(bench)
     bench.add("ticks", when="7m", job="work")
     bench.add("busy", when="* * * * *", job="work")

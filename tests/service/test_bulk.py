@@ -30,7 +30,7 @@ def states(bench: Sandbox) -> dict[str, str]:
 
 
 def test_more_than_one_transaction(bench: Sandbox) -> None:
-    """V4 B12: all of them, once, with one note and one story"""
+    """B20 V4 B12: all of them, once, with one note and one story"""
     fill(bench, 250)
     done = bench.bulk.apply("pause", "label.team=ops", note="database migration")
     assert (done.total, len(done.schedules), done.skipped) == (250, 250, [])
@@ -43,7 +43,7 @@ def test_more_than_one_transaction(bench: Sandbox) -> None:
 
 
 def test_what_came_since_the_preview(bench: Sandbox) -> None:
-    """Nothing is done, and the names of what came are told"""
+    """B20: Nothing is done, and the names of what came are told"""
     fill(bench)
     expect = bench.bulk.preview("pause", "label.team=ops").digest
     bench.clock.advance(1_000)
@@ -61,7 +61,7 @@ def test_what_came_since_the_preview(bench: Sandbox) -> None:
 
 
 def test_run_edit_and_delete(bench: Sandbox) -> None:
-    """What cannot be done with one is skipped with its reason, and the others are done"""
+    """B20: What cannot be done with one is skipped with its reason, and the others are done"""
     fill(bench)
     bench.acting_as(SCOUT).add("made", when="0 13 * * *", job="work")
     started = bench.bulk.apply("run", "all")
@@ -78,7 +78,7 @@ def test_run_edit_and_delete(bench: Sandbox) -> None:
 
 
 def test_agents_select_what_they_made(bench: Sandbox) -> None:
-    """B7: neither a preview nor an action reaches anything else, and nobody without the right acts"""
+    """B20 B7: neither a preview nor an action reaches anything else, and nobody without the right acts"""
     fill(bench)
     scout = bench.acting_as(SCOUT)
     scout.add("made", when="0 13 * * *", job="work")
@@ -93,6 +93,7 @@ def test_agents_select_what_they_made(bench: Sandbox) -> None:
 
 
 def test_what_is_refused(in_memory: Sandbox) -> None:
+    """B20"""
     fill(in_memory)
     apply = in_memory.bulk.apply
     for arguments, field in (
@@ -118,7 +119,7 @@ FILE = """schedules:
 
 
 def test_schedules_of_the_file(in_memory: Sandbox, tmp_path: Path) -> None:
-    """Pausing works; what the file would have to say is skipped with its line, or written back"""
+    """B20: Pausing works; what the file would have to say is skipped with its line, or written back"""
     bench, desk = in_memory, Desk(in_memory, tmp_path / "matins.yaml", FILE)
     desk.look()
     bench.add("free", when="0 9 * * *", job="work", labels={"team": "ops"})
@@ -138,7 +139,7 @@ def test_schedules_of_the_file(in_memory: Sandbox, tmp_path: Path) -> None:
 
 
 def test_runs_of_a_team(bench: Sandbox) -> None:
-    """B12 V4: what failed is retried, what waits is cancelled, once and with one story; others stay as they are"""
+    """B20 B12 V4: what failed is retried, what waits is cancelled, once and with one story; others stay as they are"""
     bench.add_many(
         [{"name": f"s{n}", "when": "0 9 * * *", "job": job, "labels": {"team": "ops"}}
          for n, job in enumerate(("fail", "fail", "work"))]
@@ -162,7 +163,7 @@ def test_runs_of_a_team(bench: Sandbox) -> None:
 
 
 def test_many_runs_that_are_refused(in_memory: Sandbox) -> None:
-    """B7: an agent reaches only runs of what it made; a choice that changed since, or is none, changes nothing"""
+    """B20 B7: an agent reaches only runs of what it made; a choice that changed since, or is none, changes nothing"""
     in_memory.add("s", when="0 9 * * *", job="work")
     run = in_memory.run("s")
     with pytest.raises(NotFound):

@@ -16,7 +16,7 @@ ADA, SCOUT = Principal("operator", "ada"), Principal("agent", "scout")
 
 
 def test_each_change_with_its_values(bench: Sandbox) -> None:
-    """V12: settings of one run are no change of the schedule"""
+    """B20 V12: settings of one run are no change of the schedule"""
     bench.add("s", when="0 9 * * *", job="work", retries=1, environment={"KEY": "env:KEY"})
     bench.clock.advance(60_000)
     bench.acting_as(ADA).edit("s", when="0 10 * * *", retries=3)
@@ -35,7 +35,7 @@ def test_each_change_with_its_values(bench: Sandbox) -> None:
 
 
 def test_undo_and_redo(bench: Sandbox) -> None:
-    """V12: time, settings and labels go back together, as an edit; variables keep their values"""
+    """B20 V12: time, settings and labels go back together, as an edit; variables keep their values"""
     bench.add("s", when="0 9 * * *", job="work", retries=1, environment={"KEY": "env:KEY"})
     before = bench.get("s")
     bench.edit("s", when="0 10 * * *", retries=None, labels={"team": "ops"}, environment=None)
@@ -51,6 +51,7 @@ def test_undo_and_redo(bench: Sandbox) -> None:
 
 
 def test_what_is_refused(in_memory: Sandbox) -> None:
+    """B20"""
     in_memory.add("s", when="0 9 * * *", job="work")
     with pytest.raises(Conflict, match="there is nothing to undo"):
         in_memory.undo("s")
@@ -70,7 +71,7 @@ def test_what_is_refused(in_memory: Sandbox) -> None:
 
 
 def test_rights_are_those_of_an_edit(in_memory: Sandbox) -> None:
-    """B7: what only the owner may set, only the owner takes back"""
+    """B20 B7: what only the owner may set, only the owner takes back"""
     in_memory.add("s", when="0 9 * * *", job="work")
     in_memory.edit("s", max_cost="$2")
     with pytest.raises(NotAllowed, match="max_cost"):
@@ -79,7 +80,7 @@ def test_rights_are_those_of_an_edit(in_memory: Sandbox) -> None:
 
 
 def test_a_deleted_schedule_comes_back(bench: Sandbox) -> None:
-    """V12: paused, the same one, with its runs; meanwhile its name says what became of it"""
+    """B20 V12: paused, the same one, with its runs; meanwhile its name says what became of it"""
     bench.add("s", when="0 9 * * *", job="work", labels={"team": "ops"})
     bench.run("s")
     bench.settle()
@@ -105,7 +106,7 @@ def test_a_deleted_schedule_comes_back(bench: Sandbox) -> None:
 
 
 def test_what_does_not_come_back(in_memory: Sandbox) -> None:
-    """B7: an idea of an agent that waited is a proposal again; what needs something that is gone is refused"""
+    """B20 B7: an idea of an agent that waited is a proposal again; what needs something that is gone is refused"""
     in_memory.agents.set("lark", runner="claude")
     in_memory.add("s", when="0 9 * * *", agent="lark", prompt="Sing")
     in_memory.delete("s")
@@ -123,7 +124,7 @@ def test_what_does_not_come_back(in_memory: Sandbox) -> None:
 
 
 def test_two_runs_compared(in_memory: Sandbox) -> None:
-    """V12: with the last success by itself, or with another run"""
+    """B20 V12: with the last success by itself, or with another run"""
     in_memory.add("s", when="0 9 * * *", job="work", retries=1)
     first = in_memory.run("s")
     in_memory.settle()

@@ -26,6 +26,7 @@ def last(bench: Sandbox) -> tuple[str, str | None]:
 
 
 def test_a_ping_ends_the_run_that_waits_for_it(bench: Sandbox) -> None:
+    """B24"""
     bench.run_until("2026-03-27T09:10:00Z")
     assert last(bench) == ("waiting", "awaiting_ping")
     assert bench.why("backup").summary.endswith("Waiting: a ping is expected until 09:30 UTC.")
@@ -36,6 +37,7 @@ def test_a_ping_ends_the_run_that_waits_for_it(bench: Sandbox) -> None:
 
 
 def test_none_within_the_grace_is_missed_and_told(bench: Sandbox) -> None:
+    """B24"""
     bench.run_until("2026-03-27T09:29:00Z")
     assert last(bench) == ("waiting", "awaiting_ping")
     bench.run_until("2026-03-27T09:31:00Z")
@@ -47,6 +49,7 @@ def test_none_within_the_grace_is_missed_and_told(bench: Sandbox) -> None:
 
 @pytest.mark.parametrize(("signal", "error"), [("fail", "exit code 1"), ("7", "exit code 7")])
 def test_a_failure_fails_the_run(bench: Sandbox, signal: str, error: str) -> None:
+    """B24"""
     bench.run_until("2026-03-27T09:10:00Z")
     bench.pings.send("backup", signal=signal, text="disk full")
     bench.settle()
@@ -57,6 +60,7 @@ def test_a_failure_fails_the_run(bench: Sandbox, signal: str, error: str) -> Non
 
 
 def test_a_start_prolongs_the_wait_and_starts_nothing(bench: Sandbox) -> None:
+    """B24"""
     assert bench.pings.send("backup", signal="start") is None
     bench.run_until("2026-03-27T09:20:00Z")
     bench.pings.send("backup", signal="start")
@@ -69,6 +73,7 @@ def test_a_start_prolongs_the_wait_and_starts_nothing(bench: Sandbox) -> None:
 
 
 def test_a_start_without_an_end_is_missed(bench: Sandbox) -> None:
+    """B24"""
     bench.run_until("2026-03-27T09:20:00Z")
     bench.pings.send("backup", signal="start")
     bench.run_until("2026-03-27T10:00:00Z")
@@ -76,6 +81,7 @@ def test_a_start_without_an_end_is_missed(bench: Sandbox) -> None:
 
 
 def test_a_ping_that_nobody_waits_for_is_a_run_of_its_own(bench: Sandbox) -> None:
+    """B24"""
     bench.pings.send("backup", text="by hand")
     bench.settle()
     assert last(bench)[0] == "succeeded"
@@ -84,12 +90,14 @@ def test_a_ping_that_nobody_waits_for_is_a_run_of_its_own(bench: Sandbox) -> Non
 
 
 def test_a_run_without_a_ping_fails(bench: Sandbox) -> None:
+    """B24"""
     bench.run("backup")
     bench.settle()
     assert last(bench)[0] == "failed"
 
 
 def test_the_address_is_the_same_until_it_is_rotated(bench: Sandbox) -> None:
+    """B24"""
     path = bench.pings.url("backup").path
     assert bench.pings.url("backup").path == path
     assert path.startswith("/in/p/")
@@ -98,6 +106,7 @@ def test_the_address_is_the_same_until_it_is_rotated(bench: Sandbox) -> None:
 
 
 def test_what_is_no_signal_is_refused(bench: Sandbox) -> None:
+    """B24"""
     with pytest.raises(InvalidInput, match='"done" is no signal of a ping'):
         bench.pings.send("backup", signal="done")
     with pytest.raises(InvalidInput, match='"256" is no signal'):
@@ -105,6 +114,7 @@ def test_what_is_no_signal_is_refused(bench: Sandbox) -> None:
 
 
 def test_other_schedules_have_no_address(bench: Sandbox) -> None:
+    """B24"""
     bench.job("work")(lambda run: None)
     bench.add("nightly", when="0 3 * * *", job="work")
     with pytest.raises(Conflict, match='"nightly" waits for no ping: its job is work'):

@@ -19,7 +19,7 @@ SCOUT = Principal("agent", "scout")
 
 
 def test_what_holds_the_name(bench: Sandbox) -> None:
-    """V12 B11: followers, budgets and what was spent have the new name; id, times, jitter and frozen H stay"""
+    """B20 V12 B11: followers, budgets and what was spent have the new name; id, times, jitter and frozen H stay"""
     bench.budgets.set("nights", scope="schedule", of="/nightly", period="day", max_cost="$5")
     bench.budgets.set("each", scope="schedule", period="day", max_cost="$5")
     bench.add("nightly", when="H H * * *", job="pay", jitter=5, max_cost="$1")
@@ -49,7 +49,7 @@ def test_what_holds_the_name(bench: Sandbox) -> None:
 
 
 def test_approvals(bench: Sandbox) -> None:
-    """S4 V12: a run that waits keeps its request, and runs once it is approved; a proposal is requested again"""
+    """B20 S4 V12: a run that waits keeps its request, and runs once it is approved; a proposal is requested again"""
     bench.add("asks", when="0 9 * * *", job="work", approval="owner_approve")
     run = bench.run("asks")
     bench.settle()
@@ -68,6 +68,7 @@ def test_approvals(bench: Sandbox) -> None:
 
 
 def test_what_is_refused(in_memory: Sandbox) -> None:
+    """B20"""
     in_memory.add("s", when="0 9 * * *", job="work")
     in_memory.add("t", when="0 9 * * *", job="work")
     with pytest.raises(Conflict, match='There is a schedule "t" already'):
@@ -90,7 +91,7 @@ schedules:
 
 
 def test_in_the_file(in_memory: Sandbox, tmp_path: Path) -> None:
-    """V10: the plan has one line for it, the schedule stays the same one, and a rename is written into the file"""
+    """B20 V10: the plan has one line for it, the schedule stays the same one, and a rename is written into the file"""
     bench, desk = in_memory, Desk(in_memory, tmp_path / "matins.yaml", FILE.replace("edits: write_back\n", ""))
     desk.look()
     before = bench.get("nightly").id

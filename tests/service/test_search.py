@@ -38,13 +38,13 @@ def fill(bench: Sandbox) -> None:
      ("pull requ", ["digest"])],
 )  # fmt: skip
 def test_runs_by_words_and_phrases(bench: Sandbox, text: str, expected: list[str]) -> None:
-    """B12: words by their beginnings, in any order; a phrase as it is written; signs part words alike on both stores"""
+    """B20: words by their beginnings, in any order; a phrase as it is written; signs part words alike on both stores"""
     fill(bench)
     assert sorted(run.schedule for run in bench.runs.list(text=text)) == expected
 
 
 def test_what_a_search_finds(bench: Sandbox) -> None:
-    """B12: by name first, then by what runs said, with the part around it; and not what others said"""
+    """B20 B12: by name first, then by what runs said, with the part around it; and not what others said"""
     fill(bench)
     hits = bench.search("quota")
     assert [(hit.kind, hit.title.partition(",")[0]) for hit in hits] == [
@@ -63,7 +63,7 @@ def test_what_a_search_finds(bench: Sandbox) -> None:
 
 
 def test_the_index_forgets_runs_that_are_deleted(bench: Sandbox) -> None:
-    """B12"""
+    """B20 B12"""
     fill(bench)
     (run,) = bench.runs.list(text="429")
     bench.clock.advance(100 * DAY_MS)

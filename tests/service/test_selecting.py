@@ -46,7 +46,7 @@ def fill(bench: Sandbox) -> None:
 
 
 def test_stores_choose_as_the_rule_does(bench: Sandbox) -> None:
-    """B12: names, agents, states, labels and pauses, alone, together and negated, with patterns and signs of SQL"""
+    """B20 B12: names, agents, states, labels and pauses, alone, together and negated, with patterns and signs of SQL"""
     fill(bench)
     everything = bench.list()
     assert {one.state for one in everything} == {"active", "paused", "completed", "pending"}
@@ -71,6 +71,7 @@ def test_stores_choose_as_the_rule_does(bench: Sandbox) -> None:
 
 
 def test_labels_follow_the_revision(bench: Sandbox) -> None:
+    """B20"""
     bench.add("s", when="0 9 * * *", job="work", labels={"team": "ops"})
     bench.edit("s", labels={"team": "dev"})
     assert bench.list(select="label.team=ops") == []
@@ -84,6 +85,7 @@ def test_labels_follow_the_revision(bench: Sandbox) -> None:
 
 
 def test_a_list_of_names_may_be_long(bench: Sandbox) -> None:
+    """B20"""
     bench.add("s", when="0 9 * * *", job="work")
     names = ",".join(f"s{number}" for number in range(499))
     assert [one.name for one in bench.list(select=f"s,{names}")] == ["s"]

@@ -60,6 +60,7 @@ def told(bench: Sandbox, *types: str) -> list[tuple[str, Any]]:
 
 
 def test_an_invited_person_joins_once_and_has_a_password(bench: Sandbox) -> None:
+    """B23"""
     made = bench.people.invite("Ada.Lovelace@example.com", role="viewer")
     assert (made.person, made.role, made.mailed) == ("ada-lovelace", "viewer", False)
     verifier = SessionVerifier(bench.store, bench.clock)
@@ -82,6 +83,7 @@ def test_an_invited_person_joins_once_and_has_a_password(bench: Sandbox) -> None
 
 
 def test_an_invitation_ends_after_seven_days_and_is_made_again(memory: Sandbox) -> None:
+    """B23"""
     clock: Any = memory.clock
     verifier = SessionVerifier(memory.store, memory.clock)
     late = memory.people.invite("ada@example.com").link
@@ -96,7 +98,7 @@ def test_an_invitation_ends_after_seven_days_and_is_made_again(memory: Sandbox) 
 
 
 def test_who_guesses_is_stopped_after_five_tries_in_15_minutes(memory: Sandbox, sign_in: SignIn) -> None:
-    """Also for names that nobody has; a right one is then too late, and each refusal is an event without the words."""
+    """B23: also for names that nobody has; a right one is then too late; refusals are events without the words"""
     clock: Any = memory.clock
     joined(memory, "ada")
     for name in ("ada", "nobody"):
@@ -114,6 +116,7 @@ def test_who_guesses_is_stopped_after_five_tries_in_15_minutes(memory: Sandbox, 
 
 
 def test_one_address_tries_no_more_than_20_names(memory: Sandbox, sign_in: SignIn) -> None:
+    """B23"""
     for number in range(20):
         with pytest.raises(SignInRefused):
             sign_in.password(f"name-{number}", "wrong", "192.0.2.7")
@@ -124,6 +127,7 @@ def test_one_address_tries_no_more_than_20_names(memory: Sandbox, sign_in: SignI
 
 
 def test_a_right_password_forgets_the_wrong_ones_before_it(memory: Sandbox, sign_in: SignIn) -> None:
+    """B23"""
     joined(memory, "ada")
     for _ in range(3):
         for _ in range(TRIES - 1):
@@ -133,6 +137,7 @@ def test_a_right_password_forgets_the_wrong_ones_before_it(memory: Sandbox, sign
 
 
 def test_a_session_lasts_30_days_unused_and_90_at_most(memory: Sandbox) -> None:
+    """B23"""
     clock: Any = memory.clock
     verifier = SessionVerifier(memory.store, memory.clock)
     _, secret = joined(memory, "ada")
@@ -149,6 +154,7 @@ def test_a_session_lasts_30_days_unused_and_90_at_most(memory: Sandbox) -> None:
 
 
 def test_what_gives_rights_away_needs_a_sign_in_within_the_hour(memory: Sandbox) -> None:
+    """B23"""
     clock: Any = memory.clock
     verifier = SessionVerifier(memory.store, memory.clock)
     principal, secret = joined(memory, "ada", "owner")
@@ -177,6 +183,7 @@ def test_what_gives_rights_away_needs_a_sign_in_within_the_hour(memory: Sandbox)
 
 
 def test_a_token_of_a_person_has_their_rights_of_now_within_its_own(bench: Sandbox) -> None:
+    """B23"""
     ada, _ = joined(bench, "ada", "operator")
     acting = bench.acting_as(ada)
     full, small = acting.tokens.create("laptop"), acting.tokens.create("screen", role="viewer")
@@ -203,6 +210,7 @@ def test_a_token_of_a_person_has_their_rights_of_now_within_its_own(bench: Sandb
 
 
 def test_sessions_of_others_are_not_seen_or_ended(memory: Sandbox) -> None:
+    """B23"""
     ada, _ = joined(memory, "ada")
     bob, _ = joined(memory, "bob", "owner")
     assert [(each.name, each.this, each.method) for each in memory.acting_as(ada).sessions.list()] == [
@@ -229,6 +237,7 @@ def with_schedules(bench: Sandbox) -> Sandbox:
 
 
 def test_a_grant_adds_rights_for_an_agent_and_hides_nothing(bench: Sandbox) -> None:
+    """B23"""
     with_schedules(bench)
     ben, _ = joined(bench, "ben", "viewer")
     acting = bench.acting_as(ben)
@@ -268,6 +277,7 @@ def test_a_grant_adds_rights_for_an_agent_and_hides_nothing(bench: Sandbox) -> N
 
 
 def test_a_grant_by_label_stays_within_it(memory: Sandbox) -> None:
+    """B23"""
     with_schedules(memory)
     ben, _ = joined(memory, "ben", "viewer")
     memory.people.edit("ben", grants=[{"labels": {"team": "web"}}])
@@ -288,6 +298,7 @@ def test_a_grant_by_label_stays_within_it(memory: Sandbox) -> None:
 
 
 def test_who_has_a_grant_approves_and_nobody_their_own(memory: Sandbox) -> None:
+    """B23"""
     with_schedules(memory)
     ada, _ = joined(memory, "ada", "operator")
     ben, _ = joined(memory, "ben", "viewer")
@@ -309,6 +320,7 @@ def test_who_has_a_grant_approves_and_nobody_their_own(memory: Sandbox) -> None:
 
 
 def test_of_several_owners_none_approves_their_own(memory: Sandbox) -> None:
+    """B23"""
     with_schedules(memory)
     memory.add("deploy", when="1d", agent="scout", prompt="Ship", approval="owner_approve")
     ada, _ = joined(memory, "ada", "owner")
@@ -323,7 +335,7 @@ def test_of_several_owners_none_approves_their_own(memory: Sandbox) -> None:
 
 
 def test_a_budget_of_each_person_is_drawn_on_by_who_starts_a_run(bench: Sandbox) -> None:
-    """Who started it, else who made the schedule; of a person who left, who got their schedules."""
+    """B23: Who started it, else who made the schedule; of a person who left, who got their schedules."""
 
     @bench.job("buy")
     def buy(run: Any) -> None:
@@ -355,7 +367,7 @@ def test_a_budget_of_each_person_is_drawn_on_by_who_starts_a_run(bench: Sandbox)
 
 
 def test_who_leaves_has_nothing_left(bench: Sandbox) -> None:
-    """Sessions, links, tokens, password and open votes end; the name is nobody's; schedules go on."""
+    """B23: Sessions, links, tokens, password and open votes end; the name is nobody's; schedules go on."""
     with_schedules(bench)
     ada, secret = joined(bench, "ada")
     joined(bench, "ben")
@@ -394,6 +406,7 @@ def test_who_leaves_has_nothing_left(bench: Sandbox) -> None:
 
 
 def test_nobody_leaves_who_alone_approves(memory: Sandbox) -> None:
+    """B23"""
     with_schedules(memory)
     _, secret = joined(memory, "ada")
     memory.add("deploy", when="1d", agent="scout", prompt="Ship", approval="owner_approve", approvers=["ada"])
@@ -406,6 +419,7 @@ def test_nobody_leaves_who_alone_approves(memory: Sandbox) -> None:
 
 
 def test_a_name_that_was_never_used_is_free_again(memory: Sandbox) -> None:
+    """B23"""
     memory.people.set("adda", role="viewer")
     memory.people.delete("adda")
     assert memory.people.set("adda", role="viewer").name == "adda"

@@ -102,7 +102,7 @@ def m(collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         yield made
 
 
-def test_b12_a_run_its_attempts_and_what_the_model_used(m: Matins, collector: Collector) -> None:
+def test_b25_a_run_its_attempts_and_what_the_model_used(m: Matins, collector: Collector) -> None:
     """B12: names of OpenTelemetry's conventions, and the agent gets the span of its attempt as its parent"""
     m.allowed_hosts.set(hosts=["127.0.0.1"])
     m.agents.set(
@@ -137,7 +137,7 @@ def test_b12_a_run_its_attempts_and_what_the_model_used(m: Matins, collector: Co
     assert "collector" not in str(collector.spans), "what people wrote stays here"
 
 
-def test_b12_steps_and_their_agents(m: Matins, collector: Collector) -> None:
+def test_b25_steps_and_their_agents(m: Matins, collector: Collector) -> None:
     """B12: one trace for the whole run; a process has TRACEPARENT in its environment"""
     command = [sys.executable, "-c", "import os; print(os.environ['TRACEPARENT'])"]
     m.agents.set("writer", runner="shell", command=command)
@@ -165,7 +165,7 @@ def way(span: Span, spans: dict[bytes, Span]) -> tuple[str, ...]:
     return (*(way(above, spans) if above is not None else ()), span.name)
 
 
-def test_b12_attempts_that_failed_and_a_collector_that_was_away(m: Matins, collector: Collector) -> None:
+def test_b25_attempts_that_failed_and_a_collector_that_was_away(m: Matins, collector: Collector) -> None:
     """B12: an attempt that failed is an error, the run that succeeded is none; what was refused is sent again"""
     begun: list[int] = []
 
@@ -191,7 +191,7 @@ def test_b12_attempts_that_failed_and_a_collector_that_was_away(m: Matins, colle
 @pytest.mark.parametrize(
     "given", [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}]
 )
-def test_b12_without_a_collector_nothing_is_loaded(given: dict[str, str], tmp_path: Path) -> None:
+def test_b25_without_a_collector_nothing_is_loaded(given: dict[str, str], tmp_path: Path) -> None:
     """B12: and agents have no TRACEPARENT"""
     program = """
 import sys
@@ -212,7 +212,7 @@ m.close()
     assert done.stdout.split() == ["None", "[]"]
 
 
-def test_b12_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_b25_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     """B12: and goes on"""
     program = """
 import logging, sys

@@ -92,6 +92,8 @@ def house(
         [sys.executable, "-c", _FAIL, str(path), before, LOST], check=True, capture_output=True, text=True
     )
     server = PageServer(f"sqlite:///{path}")
+    first = next(each for each in server.matins.list(limit=9) if each.agent)
+    server.matins.runs.wait(server.matins.run(first.name, agent=first.agent).id, timeout=60)  # its threads stay
     yield server, made.stdout.strip(), request.param
     server.close()
 

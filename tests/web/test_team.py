@@ -37,6 +37,7 @@ def inside(page: Page) -> None:
 
 
 def test_a_team_of_five(server: PageServer, browse: Callable[..., Browsing], provider: Oidc) -> None:
+    """B23"""
     matins = server.matins
     matins.url = server.url
     matins.agents.set("scout", runner="demo")

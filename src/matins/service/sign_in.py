@@ -276,7 +276,7 @@ class SignIn:
 
     def __init__(self, sessions: SessionVerifier) -> None:
         self.sessions = sessions
-        self._mails = ThreadPoolExecutor(1, "matins-sign-in")
+        self._mails = ThreadPoolExecutor(1, "matins-http")
 
     def close(self) -> None:
         self._mails.shutdown()

@@ -264,18 +264,18 @@ class Pages(DaemonPart):
 
     def _login(self, scope: Any) -> Response:
         """A link with its button, an invitation, or the ways to sign in."""
-        query = query_of(scope)
-        if "code" not in query:
-            return self._sign_in_page(scope, None)
         try:
+            query = query_of(scope)
+            if "code" not in query:
+                return self._sign_in_page(scope, None, asked="asked" in query)
             code = login_code(query)
         except HttpError as error:
             return self._sign_in_page(scope, error)
         invited = self._context.sign_in.invited(code)
         return self._bare(scope, "login.html", Page("", "Sign in", {"code": code, "invited": invited}))
 
-    def _sign_in_page(self, scope: Any, error: HttpError | None) -> Response:
-        values = {"error": error, "ways": self._context.sign_in.ways(), "asked": "asked" in query_of(scope)}
+    def _sign_in_page(self, scope: Any, error: HttpError | None, *, asked: bool = False) -> Response:
+        values = {"error": error, "ways": self._context.sign_in.ways(), "asked": asked}
         return self._bare(
             scope, "sign_in.html", Page("", "Sign in", values, status=200 if error is None else error.status)
         )
