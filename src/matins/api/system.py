@@ -176,7 +176,7 @@ class PeopleCalls:
         """Delete a person with sessions, tokens and open votes. Their schedules go on, and belong to another person, or
         to the owner. Nobody else gets the name."""
 
-    @use_case("govern", "PATCH /v1/me", own=True)
+    @use_case("govern", "POST /v1/me", own=True)
     def edit_me(self, *, timezone: str | None = None) -> Person:
         """Set the caller's own time zone, for messages; None: that of the machine."""
 

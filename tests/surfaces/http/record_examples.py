@@ -32,6 +32,7 @@ RECORDS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
     "webhooks": (("ops",), {"url": "https://example.com/x", "secret": "env:S"}, {"types": ["run.failed"]}),
     "work_sources": (("todo",), {"kind": "github", "repo": "a/b", "labels": ["x"]}, {"priorities": ["p1", "p2"]}),
     "allowed_hosts": ((), {"hosts": ["models.lan:8080"]}, {"hosts": ["a.lan"]}),
+    "sign_in": ((), {"issuer": "https://accounts.example.com", "client_id": "matins"}, {"domains": ["example.com"]}),
     "heartbeat": ((), {"url": "https://example.com/ping"}, {"url": "https://example.com/pong"}),
 }
 """Its key, settings, and settings of an edit."""

@@ -279,9 +279,30 @@ def machines(call: Calls) -> None:
         call(f"nodes.{verb}", "nowhere")
 
 
+def refused_people_and_pings(call: Calls) -> None:
+    """What is made is random: tests/service/test_signing_in.py and test_pings.py."""
+    call("people.invite", "no address")
+    call("people.leave", "nobody")
+    call("people.edit_me", timezone="UTC")
+    call("people.password", "x")
+    for verb in ("url", "rotate", "send"):
+        call(f"pings.{verb}", "morning")
+
+
 def all_results(api: Api) -> Calls:
     call = Calls(api)
-    for part in (schedules, missions, runs, records, calls, whole, past_slots, machines, errors):
+    for part in (
+        schedules,
+        missions,
+        runs,
+        records,
+        calls,
+        whole,
+        past_slots,
+        machines,
+        refused_people_and_pings,
+        errors,
+    ):
         part(call)
     return call
 
@@ -349,6 +370,7 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
     server.client.add("a", when=YEARLY, job="work")
     server.client.budgets.set("day", max_cost="$5", period="day")
     server.client.agents.set("scout", runner="demo")
+    server.client.sign_in.set(issuer="https://accounts.example.com", client_id="matins")
     own = InProcess(server.matins)
     reads: dict[str, dict[str, Any]] = {
         name: {} for name, use_case in USE_CASES.items() if use_case.method == "GET" and not required(use_case)

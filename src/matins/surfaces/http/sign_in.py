@@ -69,7 +69,8 @@ class SignInRoutes:
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
             try:
                 if scope["method"] == "GET":
-                    form = dict(parse_qsl(scope["query_string"].decode("latin-1"), errors="replace", max_num_fields=20))
+                    query = parse_qsl(scope["query_string"].decode("latin-1"), errors="replace", max_num_fields=20)
+                    form = dict(reversed(query))  # the first value of a name counts
                 else:
                     form = form_of(await in_time(read_body(scope, receive, _MAX_FORM_BYTES), _FORM_TIMEOUT_S))
                 response = await asyncio.get_running_loop().run_in_executor(self._pool, handler, scope, form)
