@@ -222,18 +222,6 @@ INBOUND_LISTEN = RecordKind(
 )
 
 
-def _to(document: Document) -> str:
-    return ", ".join(document["to"]) or "all destinations"
-
-
-def _answers_to(document: Document) -> str:
-    return ", ".join(document["to"]) or "no destination"
-
-
-def _on(document: Document) -> str:
-    return ", ".join(document["on"])
-
-
 NOTIFY = RecordKind(
     kind="notify",
     noun="notify",
@@ -244,7 +232,10 @@ NOTIFY = RecordKind(
     file_help="What messages are sent for, and where to, unless a schedule has its own settings.",
     storage=POLICIES,
     usual=always(Notify()),
-    columns=(Column("TO", _to), Column("ON", _on)),
+    columns=(
+        Column("TO", lambda document: ", ".join(document["to"]) or "all destinations"),
+        Column("ON", lambda document: ", ".join(document["on"])),
+    ),
     example="matins notify set --to ops,phone",
 )
 DELIVER = RecordKind(
@@ -257,7 +248,11 @@ DELIVER = RecordKind(
     file_help="Which answers of runs are delivered, and where to, unless a schedule or its agent has its own settings.",
     storage=POLICIES,
     usual=always(Deliver()),
-    columns=(Column("TO", _answers_to), Column("ON", _on), Column("IF", "if")),
+    columns=(
+        Column("TO", lambda document: ", ".join(document["to"]) or "no destination"),
+        Column("ON", lambda document: ", ".join(document["on"])),
+        Column("IF", "if"),
+    ),
     example="matins deliver set --to phone",
 )
 SMTP = RecordKind(
