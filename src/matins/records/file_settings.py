@@ -6,6 +6,7 @@ Who gets which messages, and the server that sends e-mail: single records of the
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Annotated
@@ -222,6 +223,13 @@ INBOUND_LISTEN = RecordKind(
 )
 
 
+def _joined(field: str, none: str = "") -> Callable[[Document], str]:
+    def text(document: Document) -> str:
+        return ", ".join(document[field]) or none
+
+    return text
+
+
 NOTIFY = RecordKind(
     kind="notify",
     noun="notify",
@@ -233,8 +241,8 @@ NOTIFY = RecordKind(
     storage=POLICIES,
     usual=always(Notify()),
     columns=(
-        Column("TO", lambda document: ", ".join(document["to"]) or "all destinations"),
-        Column("ON", lambda document: ", ".join(document["on"])),
+        Column("TO", _joined("to", "all destinations")),
+        Column("ON", _joined("on")),
     ),
     example="matins notify set --to ops,phone",
 )
@@ -249,8 +257,8 @@ DELIVER = RecordKind(
     storage=POLICIES,
     usual=always(Deliver()),
     columns=(
-        Column("TO", lambda document: ", ".join(document["to"]) or "no destination"),
-        Column("ON", lambda document: ", ".join(document["on"])),
+        Column("TO", _joined("to", "no destination")),
+        Column("ON", _joined("on")),
         Column("IF", "if"),
     ),
     example="matins deliver set --to phone",
