@@ -331,7 +331,9 @@ def test_no_change_moves_a_schedule_into_a_grant_or_out_of_it(memory: Sandbox) -
     memory.runs.cancel(old.id) if memory.runs.get(old.id).live else None
     memory.edit("old", steps=None, prompt="Ship")
     (asked,) = memory.approvals.list()
+    memory.add("after", when="after scout/web succeeds", agent="other", prompt="Look", labels={"team": "ops"})
     for refused in (
+        lambda: acting.rename("web", "other-name"),  # it would change what follows it
         lambda: acting.edit("web", labels=None),
         lambda: acting.edit("web", labels={"team": "ops"}),
         lambda: acting.undo("moved"),
@@ -342,7 +344,7 @@ def test_no_change_moves_a_schedule_into_a_grant_or_out_of_it(memory: Sandbox) -
         lambda: acting.add("other/x", when="every 1h", prompt="Look", labels={"team": "web"}),
         lambda: acting.add("x", when="every 1h", agent="scout", labels={"team": "web"},
                            steps=[{"title": "a", "agent": "other", "prompt": "x"}]),
-        lambda: acting.schedules.add_many([{"name": "x", "when": "1h", "agent": "scout", "prompt": "Look",
+        lambda: acting.add_many([{"name": "x", "when": "1h", "agent": "scout", "prompt": "Look",
                                             "labels": {"team": "web"}}]),
         lambda: acting.file.apply(text="people: {ben: {role: owner}}"),
     ):  # fmt: skip
@@ -351,10 +353,10 @@ def test_no_change_moves_a_schedule_into_a_grant_or_out_of_it(memory: Sandbox) -
     with pytest.raises(NotAllowed, match="do not cover this schedule: scout, team=ops"):
         acting.undo("moved")
     found = acting.bulk.apply("edit", "web", settings={"labels": {"team": "ops"}})
-    assert (found.changed, "do not cover" in found.skipped[0].reason) == (0, True)
+    assert (found.total, "do not cover" in found.skipped[0].reason) == (0, True)
     assert {each.name: each.labels for each in memory.list()} == {
         "web": {"team": "web"}, "ops": {"team": "ops"}, "gone": {"team": "web"}, "moved": {"team": "web"},
-        "asks": {"team": "web"}, "old": {"team": "web"},
+        "asks": {"team": "web"}, "old": {"team": "web"}, "after": {"team": "ops"},
     }  # fmt: skip
 
 
@@ -366,8 +368,9 @@ def test_a_grant_is_for_many_schedules_when_it_is_for_each(memory: Sandbox) -> N
     acting = memory.acting_as(ben)
     clock.advance(DAY)
     for name in ("web", "ops"):
-        memory.edit(name, when="0 * * * *")
+        memory.edit(name, when="0 * * * *", overlap="allow")
         memory.backfills.create(name, start="2026-03-25T00:00:00Z", end="2026-03-25T06:00:00Z")
+    memory.run("ops", at="2026-03-29T00:00:00Z")
     web, ops = sorted(memory.backfills.list(), key=lambda each: each.id)
     assert acting.backfills.pause(web.id).state == "paused"
     assert acting.backfills.cancel(web.id).state == "cancelled"
@@ -375,12 +378,12 @@ def test_a_grant_is_for_many_schedules_when_it_is_for_each(memory: Sandbox) -> N
         lambda: acting.backfills.pause(ops.id),
         lambda: acting.backfills.cancel(ops.id),
         lambda: acting.bulk.apply("pause", "all"),
-        lambda: acting.runs.bulk("cancel", select="all"),
+        lambda: acting.runs.bulk("cancel", select="agent=other"),
     ):
         with pytest.raises(NotAllowed):
             refused()
     assert {each.state for each in memory.list()} == {"active"}
-    assert acting.bulk.apply("pause", "agent=scout").changed == 1
+    assert acting.bulk.apply("pause", "agent=scout").total == 1
     assert memory.get("web").state == "paused"
 
 
