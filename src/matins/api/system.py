@@ -10,7 +10,7 @@ from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api._results import Person
-    from matins.api.arguments import FilePath, Id, Instant, Limit
+    from matins.api.arguments import FilePath, Id, Instant, Limit, Select
     from matins.api.results import (
         Absence,
         AttentionItem,
@@ -58,7 +58,9 @@ class System(Noun, noun="system"):
         """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
 
     @use_case("read", "GET /v1/spend")
-    def spend(self, *, since: Instant | None = None, until: Instant | None = None) -> Spend:
+    def spend(
+        self, *, select: Select | None = None, since: Instant | None = None, until: Instant | None = None
+    ) -> Spend:
         """Show what was spent by day, agent and schedule: in the last 30 days, or between two instants."""
 
     @use_case("read", "GET /v1/absences")
