@@ -78,7 +78,7 @@ class System(Noun, noun="system"):
         Without `versions`, no tool is started to tell its own; only the owner can have them started.
         """
 
-    @use_case("govern", "POST /v1/backup")
+    @use_case("govern", "POST /v1/backup", fresh=True)
     def backup(self, path: FilePath) -> Backup:
         """Back up the database to a new file on its machine, also while engines run, without the output of runs."""
 
@@ -217,7 +217,7 @@ class File(Noun, noun="file"):
         `text` is that of a file elsewhere, which takes the right to apply it; `path` says where it is.
         """
 
-    @use_case("govern", "POST /v1/file/apply")
+    @use_case("govern", "POST /v1/file/apply", fresh=True)
     def apply(self, *, digest: str | None = None, text: str | None = None, path: str | None = None) -> FilePlan:
         """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed.
 
