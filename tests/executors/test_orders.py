@@ -120,7 +120,7 @@ def test_a_newer_order_is_not_for_this_worker() -> None:
 OF_ENGINE = """
 description labels workdir environment target inputs work_source steps runs_on host overlap queue_limit at_capacity
 missing_job held_keeps_capacity catch_up catch_up_limit grace retries retry_delay max_retry_delay jitter ends_at
-max_executions pause_after_failures failure_backoff quiet_hours skip_on move_to
+max_executions pause_after_failures late_after slow_after failure_backoff quiet_hours skip_on move_to
 pre_check before_run after_run check_timeout approval approval_jobs approvers
 approvals_required approval_timeout approval_default notify notify_on deliver deliver_on ping ping_style
 fallback fallback_timeout final_fallback fresh_after fresh_after_tokens

@@ -188,10 +188,11 @@ def test_what_goes_on_after_a_cut_shows_it(bench: Watched) -> None:
 
 
 ELSEWHERE = {"file.apply", "system.backup", "sessions.list", "tokens.list", "destinations.test", "bulk.apply",
-             "runs.report_outcome", "runs.send", "incidents.acknowledge", "incidents.acknowledge_cause"}  # fmt: skip
-"""They need a file, an incident, a run that speaks or a pause of many, or are looks for the owner's eyes:
-tests/service/test_files.py, test_backup.py, test_tokens.py, test_attention.py, test_messages.py, test_past_days.py, and
-tests/delivery/test_incidents.py."""
+             "runs.report_outcome", "runs.send", "incidents.acknowledge", "incidents.acknowledge_cause",
+             "people.edit_me", "people.password"}  # fmt: skip
+"""They need a file, an incident, a run that speaks, a pause of many or a person who signed in, or are looks for the
+owner's eyes: tests/service/test_files.py, test_backup.py, test_tokens.py, test_attention.py, test_messages.py,
+test_past_days.py, test_signing_in.py, and tests/delivery/test_incidents.py."""
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "backfills.cancel": lambda bench, thing: plant_backfill(bench, thing),

@@ -97,6 +97,7 @@ REASONS = {
     "runtime/maintenance.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},
     "runtime/loop.py": {"Loop.start": NO_FILE},
     "seeds/herdctl/scheduler.py": {"Scheduler.start": HOME},
+    "surfaces/http/sign_in.py": {"SignInRoutes.open_link": NO_FILE},
     "service/changes.py": {
         "Changes.rename.in_store": NO_FILE, "Changes.undelete": NO_FILE, "AgentNames.rename": NO_FILE,
     },
@@ -104,7 +105,7 @@ REASONS = {
     "service/file/apply.py": {"File._change_schedule": NO_FILE},
     "service/file/starter.py": {"write_starter": HOME},
     "service/moving.py": {
-        "Move._move_output": RUNS, "_is_left": RUNS, "_move_folder": RUNS, "_write_outputs": RUNS,
+        "Move._move_output": RUNS, "_is_left": RUNS, "_move_folder": RUNS,
     },
     "service/doctor.py": {"_version_in": SYSTEM},
     "store/queries.py": {"load_migrations": PACKAGE, "load_queries": PACKAGE},

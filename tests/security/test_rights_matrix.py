@@ -87,6 +87,7 @@ CALLS: dict[str, Arguments] = {
     "backfills.resume": call(backfill_id="1"),
     "events.list": call(),
     "file.apply": call(),
+    "file.place": call(noun="budgets", name="daily"),
     "file.plan": call(),
     "missions.abort": mission(),
     "missions.delete": mission(),

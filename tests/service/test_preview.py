@@ -129,8 +129,8 @@ def test_each_gate_that_can_be_foreseen_has_its_say(bench: Sandbox) -> None:
     assert deferred.sentence == 'Will wait: quiet hours "weekend" will be active until 2026-03-30 00:00 UTC.'
     assert deferred.until == datetime(2026, 3, 30, tzinfo=UTC)
     assert [(says.gate, says.passes) for says in deferred.gates] == [
-        ("ended", True), ("backing_off", True), ("calendar", True), ("quiet_hours", False), ("overlap", True),
-        ("throttle", True),
+        ("ended", True), ("backing_off", True), ("calendar", True), ("ping", True), ("quiet_hours", False),
+        ("overlap", True), ("throttle", True),
     ]  # fmt: skip
     assert deferred.gates[0].sentence == "The schedule ends on 2026-03-31 00:00 UTC; 1 of 9 runs used."
     assert forecast.slots[-1].sentence == "Will be skipped: the end date 2026-03-31 00:00 UTC will be past."

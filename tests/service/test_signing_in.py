@@ -171,6 +171,9 @@ def test_what_gives_rights_away_needs_a_sign_in_within_the_hour(memory: Sandbox)
     assert acting.people.edit_me(timezone="Europe/Berlin").timezone == "Europe/Berlin"
     again = Principal("owner", "ada", person="ada", session="s", signed_in_at=clock.now_ms())
     assert memory.acting_as(again).tokens.create("phone").person == "ada"
+    assert memory.acting_as(again).people.password(PASSWORD)
+    said = {(event.type, str(event.data.get("by"))) for event in memory.events.list(after=0, limit=1_000)}
+    assert {("policy.set", "ada"), ("person.password_set", "ada")} <= said
 
 
 def test_a_token_of_a_person_has_their_rights_of_now_within_its_own(bench: Sandbox) -> None:

@@ -405,7 +405,7 @@ def test_runs_are_found_by_id_request_and_page(store: Store) -> None:
         assert [row.id for row in transaction.runs_of(schedule, 1 << 62, 2)] == [asked, done[2]]
         assert [row.id for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
         assert transaction.run(asked) == (
-            asked, schedule, f"s{schedule}", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
+            asked, schedule, f"s{schedule}", "", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
             '{"a": 1}', None, 0, None, 0, None, None, None, None, None,
         )  # fmt: skip
         assert transaction.run(asked + 1) is None

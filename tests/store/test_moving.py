@@ -63,7 +63,7 @@ def fill(path: Path) -> None:
         if name in OWN_TABLES or connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]:
             continue
         columns = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
-        fixed = dict(_ALLOWED.findall(text)) | {"heads": '[[1, 1, "00", 7]]', "schedule_id": 1}
+        fixed = dict(_ALLOWED.findall(text)) | {"heads": '[[1, 1, "00", 7]]', "schedule_id": 1, "late": 1}
         kinds = {"INTEGER": 7, "TEXT": _ODD, "BLOB": b"\0\xff"}
         values = [fixed.get(column[1], kinds[column[2]]) for column in columns]
         connection.execute(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(values))})', values)
