@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from outbox_recorder import HOUR, deliver, let_pass
 
+from matins import InvalidInput
 from matins.testing import ManualClock, Sandbox
 from standins.inbox import Inbox, open_inbox
 
@@ -180,6 +181,28 @@ def test_a_schedule_chooses_who_hears_what(bench, inbox):
     bench.edit("own", notify_on=["failed", "recovered"])
     pass_minutes(bench, 1)
     assert inbox.received[-1].path == "/phone"
+
+
+def test_a_destination_hears_of_the_schedules_with_its_label(bench, inbox):
+    """B11: what no label leads to a destination is for all; a schedule that names one is heard there."""
+    bench.destinations.edit("ops", label="team=ops")
+    bench.destinations.set("web", kind="webhook", url=f"{inbox.url}/web", label="team=web")
+    for name, labels in (("a", {"team": "ops"}), ("b", {"team": "web"}), ("c", {"team": "law"}), ("d", {"x": "y"})):
+        Report(bench, name, labels=labels)
+    Report(bench, "e", labels={"team": "ops"}, notify=["web"])
+    pass_minutes(bench, 1)
+    told = sorted((one.document["title"][2:3], one.path) for one in inbox.received)
+    assert told == [
+        ("a", "/ops"), ("b", "/web"), ("c", "/ops"), ("c", "/web"), ("d", "/ops"), ("d", "/web"), ("e", "/web"),
+    ]  # fmt: skip
+    inbox.received.clear()
+    bench.destinations.set("all", kind="webhook", url=f"{inbox.url}/all")
+    bench.throttles.set("anthropic", resets_at=bench.clock.now_ms() + 60 * MINUTE, reason="429")
+    deliver(bench)
+    assert sorted(one.path for one in inbox.received) == ["/all", "/ops", "/web"]  # about no schedule
+    with pytest.raises(InvalidInput, match='"label" must name a label as key=value') as caught:
+        bench.destinations.edit("ops", label="ops")
+    assert caught.value.field == "label"
 
 
 def test_more_than_its_share_becomes_a_digest_on_the_hour(bench, inbox):

@@ -209,6 +209,23 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/approvals.py", "return principal.name in _author_names(approval) or any", "return any", "security/test_principals.py::test_v6_an_author_cannot_approve_by_another_way[person]"),
         Mutant("records/people.py", 'if name in policies.agents or any(token.role == "agent" for token in valid):', "if False:", "security/test_principals.py::test_b7_an_agent_and_a_token_do_not_have_one_name"),
     ),
+    "Who signs in is who was asked for.": (
+        Mutant("service/sign_in.py", 'if link.browser is None or link.browser == hash_of(browser or ""):', "if True:", "surfaces/http/test_http_sign_in.py::test_a_mailed_link_signs_in_the_browser_that_asked_and_once"),
+        Mutant("net/oidc.py", 'nonce={"essential": True, "value": nonce},', "", "surfaces/http/test_http_sign_in.py::test_a_forged_answer_signs_nobody_in"),
+        Mutant("net/oidc.py", 'aud={"essential": True, "value": self._client_id},', "", "surfaces/http/test_http_sign_in.py::test_a_forged_answer_signs_nobody_in"),
+        Mutant("net/oidc.py", 'raise ProviderError("the state is not that of this browser")', "pass", "surfaces/http/test_http_sign_in.py::test_a_forged_state_another_browser_and_a_second_time_are_refused"),
+        Mutant("service/sign_in.py", 'if not address or claims.get("email_verified") is not True:', "if not address:", "surfaces/http/test_http_sign_in.py::test_a_provider_signs_in_by_its_subject_from_then_on"),
+    ),
+    "A grant is for what it names, and no change widens it.": (
+        Mutant("service/proposals.py", "check_reach(principal, schedule.agent, definition)", "pass", "service/test_signing_in.py::test_no_change_moves_a_schedule_into_a_grant_or_out_of_it"),
+        Mutant("service/proposals.py", "check_reach(principal, draft.agent, draft.definition)", "pass", "service/test_signing_in.py::test_no_change_moves_a_schedule_into_a_grant_or_out_of_it"),
+        Mutant("service/runs.py", "check_reach(principal, schedule.agent, compiled.definition)", "pass", "service/test_signing_in.py::test_no_change_moves_a_schedule_into_a_grant_or_out_of_it"),
+        Mutant("service/core.py", "check_reach(principal, schedule.agent, schedule.definition)", "pass", "service/test_signing_in.py::test_no_change_moves_a_schedule_into_a_grant_or_out_of_it"),
+    ),
+    "What gives rights away, or cannot be undone, needs a browser that signed in within the hour.": (
+        Mutant("service/service.py", "check_fresh(principal, self.core.clock.now_ms())", "pass", "service/test_signing_in.py::test_what_cannot_be_undone_needs_a_sign_in_within_the_hour"),
+        Mutant("service/bulk.py", 'if do == "delete":\n            check_fresh(principal, now)', 'if do == "delete":\n            pass', "service/test_signing_in.py::test_what_cannot_be_undone_needs_a_sign_in_within_the_hour"),
+    ),
     "A signed delivery that is repeated within 24 hours under another id starts nothing.": (
         Mutant("net/inbound.py", '_in_header("x-github-delivery"), _body,', '_in_header("x-github-delivery"), _id_counts,', "surfaces/http/test_inbound.py::test_b16_what_was_signed_starts_nothing_again_under_another_id"),
         Mutant("net/inbound.py", 'return None if "{id}" in endpoint.signed else _hmac_content(endpoint, delivery)', "return None", "surfaces/http/test_inbound.py::test_b16_a_time_that_is_signed_makes_another_delivery"),

@@ -90,6 +90,24 @@ def test_no_setting_but_those_of_an_edit_gets_into_the_file(in_memory: Sandbox, 
     assert desk.bench.get("often").settings["approval"] == "owner_approve"
 
 
+def test_a_grant_does_not_reach_into_a_file(in_memory: Sandbox, tmp_path: Path) -> None:
+    """What the text becomes is not what was granted; a pause is not in the text."""
+    text = "edits: write_back\nschedules:\n  often:\n    when: 5m\n    job: work\n    labels: {team: web}\n"
+    desk = Desk(in_memory, tmp_path / "matins.yaml", text)
+    desk.look()
+    desk.bench.people.set("ben", role="viewer", grants=[{"labels": {"team": "web"}}])
+    acting = desk.bench.acting_as(Principal("viewer", "ben", person="ben"))
+    for refused in (
+        lambda: acting.edit("often", labels=None),
+        lambda: acting.edit("often", retries=2),
+        lambda: acting.delete("often"),
+    ):
+        with pytest.raises(NotAllowed, match="A grant does not reach into"):
+            refused()
+    assert desk.path.read_text() == text
+    assert acting.pause("often").state == "paused"
+
+
 def test_what_is_not_applied_comes_first(desk: Desk) -> None:
     desk.change(("Good morning", "Good day"))
     with pytest.raises(Conflict, match="has changes that are not applied"):

@@ -60,6 +60,21 @@ def test_spending_by_day_agent_and_schedule(bench: Sandbox) -> None:
     assert found.days[-1].share == 1
 
 
+def test_spending_of_what_a_selector_selects(bench: Sandbox) -> None:
+    """B11"""
+    bench.add("ops", when="0 */8 * * *", job="pay", labels={"team": "ops"})
+    bench.add("web", when="0 9 * * *", job="pay", labels={"team": "web"})
+    bench.run_until("2026-03-28T10:00:00Z")
+    found = bench.system.spend(select="label.team=ops")
+    assert (found.cost, found.tokens, [share.name for share in found.schedules]) == ("$0.30", 1_500, ["ops"])
+    assert [(share.name, share.cost) for share in found.agents] == [("", "$0.30")]
+    assert sum(day.runs for day in found.days) == 3
+    assert bench.system.spend(select="label.team").cost == bench.system.spend().cost == "$0.50"
+    bench.delete("ops")
+    assert bench.system.spend(select="label.team=ops").cost == "$0.30"  # what was deleted has spent it all the same
+    assert bench.system.spend(select="nobody-*").schedules == []
+
+
 def test_what_a_start_would_do_after_an_absence(bench: Sandbox) -> None:
     """B5: for all schedules at once, and then it does so"""
     bench.add("once", when="0 * * * *", job="pay", catch_up="run_once")

@@ -35,6 +35,15 @@ def test_a_ping_ends_the_run_that_waits_for_it(bench: Sandbox) -> None:
     assert (run.state, run.outcome) == ("succeeded", {"result": "412 files"})
 
 
+def test_retries_are_refused_because_matins_does_not_start_the_work(bench: Sandbox) -> None:
+    with pytest.raises(InvalidInput, match='"retries" cannot be combined with the job "expect_ping"') as added:
+        bench.add("other", when="0 9 * * *", job="expect_ping", retries=2)
+    with pytest.raises(InvalidInput) as edited:
+        bench.edit("backup", retries=1)
+    assert (added.value.field, edited.value.field) == ("retries", "retries")
+    bench.edit("backup", retries=0)
+
+
 def test_none_within_the_grace_is_missed_and_told(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T09:29:00Z")
     assert last(bench) == ("waiting", "awaiting_ping")

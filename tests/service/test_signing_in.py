@@ -176,6 +176,29 @@ def test_what_gives_rights_away_needs_a_sign_in_within_the_hour(memory: Sandbox)
     assert {("policy.set", "ada"), ("person.password_set", "ada")} <= said
 
 
+def test_what_cannot_be_undone_needs_a_sign_in_within_the_hour(memory: Sandbox) -> None:
+    clock: Any = memory.clock
+    with_schedules(memory)
+    run = memory.run("web")
+    memory.settle()
+    late = Principal("owner", "ada", person="ada", session="s", signed_in_at=clock.now_ms())
+    memory.people.set("ada", role="owner")
+    clock.advance(FRESH_MS + 1)
+    acting = memory.acting_as(late)
+    for refused in (
+        lambda: acting.runs.erase(int(run.id)),
+        lambda: acting.system.backup("/nowhere/copy.db"),
+        lambda: acting.bulk.apply("delete", "all"),
+        lambda: acting.file.apply(text="people: {eve: {role: owner}}"),
+        lambda: acting.people.delete("ada"),
+    ):
+        with pytest.raises(SignInAgain, match="within the last hour"):
+            refused()
+    assert len(memory.list()) == 2
+    assert acting.delete("web") is True  # it can be undeleted
+    assert memory.undelete("web").name == "web"
+
+
 def test_a_token_of_a_person_has_their_rights_of_now_within_its_own(bench: Sandbox) -> None:
     ada, _ = joined(bench, "ada", "operator")
     acting = bench.acting_as(ada)
@@ -251,7 +274,8 @@ def test_a_grant_adds_rights_for_an_agent_and_hides_nothing(bench: Sandbox) -> N
         lambda: acting.add("x", when="every 1h", agent="other", prompt="Look"),
         lambda: acting.add("ops", when="every 1h", agent="scout", prompt="Look", replace=True),
         lambda: acting.edit("web", steps=[{"title": "a", "agent": "other", "prompt": "x"}]),
-        lambda: acting.bulk.apply("pause", "web"),
+        lambda: acting.bulk.apply("pause", "all"),
+        lambda: acting.runs.bulk("cancel", select="all"),
         lambda: acting.people.edit("ben", grants=[{"agents": ["scout", "other"]}]),
         lambda: acting.people.set("ben", role="owner"),
         lambda: acting.budgets.set("day", max_cost="$5", period="day"),
@@ -285,6 +309,82 @@ def test_a_grant_by_label_stays_within_it(memory: Sandbox) -> None:
     assert cut is not None
     with pytest.raises(NotAllowed):
         memory.acting_as(cut).pause("web")
+
+
+def test_no_change_moves_a_schedule_into_a_grant_or_out_of_it(memory: Sandbox) -> None:
+    """Not by an edit, a reset, an undo, an old run, a name that was deleted, or an edit with an approval."""
+    with_schedules(memory)
+    ben, _ = joined(memory, "ben", "viewer")
+    memory.people.edit("ben", grants=[{"agents": ["scout"], "labels": {"team": "web"}}])
+    acting = memory.acting_as(ben)
+    memory.add("gone", when="every 1h", agent="scout", prompt="Look", labels={"team": "ops"})
+    memory.delete("gone")
+    acting.add("gone", when="every 1h", agent="scout", prompt="Look", labels={"team": "web"})
+    memory.add("moved", when="every 1h", agent="scout", prompt="Look", labels={"team": "ops"})
+    memory.edit("moved", labels={"team": "web"})
+    memory.add("asks", when="1d", agent="scout", prompt="Ship", labels={"team": "web"}, approval="owner_approve")
+    memory.run("asks")
+    memory.add("old", when="1d", agent="scout", labels={"team": "web"},
+               steps=[{"title": "a", "agent": "other", "prompt": "x"}])  # fmt: skip
+    old = memory.run("old")
+    memory.settle()
+    memory.runs.cancel(old.id) if memory.runs.get(old.id).live else None
+    memory.edit("old", steps=None, prompt="Ship")
+    (asked,) = memory.approvals.list()
+    memory.add("after", when="after scout/web succeeds", agent="other", prompt="Look", labels={"team": "ops"})
+    for refused in (
+        lambda: acting.rename("web", "other-name"),  # it would change what follows it
+        lambda: acting.edit("web", labels=None),
+        lambda: acting.edit("web", labels={"team": "ops"}),
+        lambda: acting.undo("moved"),
+        lambda: acting.undelete("gone", new_name="back"),
+        lambda: acting.approvals.approve(asked.id, digest=asked.digest, edits={"labels": {"team": "ops"}}),
+        lambda: acting.runs.retry(old.id),
+        lambda: acting.add("x", when="every 1h", agent="scout", prompt="Look"),
+        lambda: acting.add("other/x", when="every 1h", prompt="Look", labels={"team": "web"}),
+        lambda: acting.add("x", when="every 1h", agent="scout", labels={"team": "web"},
+                           steps=[{"title": "a", "agent": "other", "prompt": "x"}]),
+        lambda: acting.add_many([{"name": "x", "when": "1h", "agent": "scout", "prompt": "Look",
+                                            "labels": {"team": "web"}}]),
+        lambda: acting.file.apply(text="people: {ben: {role: owner}}"),
+    ):  # fmt: skip
+        with pytest.raises(NotAllowed):
+            refused()
+    with pytest.raises(NotAllowed, match="do not cover this schedule: scout, team=ops"):
+        acting.undo("moved")
+    found = acting.bulk.apply("edit", "web", settings={"labels": {"team": "ops"}})
+    assert (found.total, "do not cover" in found.skipped[0].reason) == (0, True)
+    assert {each.name: each.labels for each in memory.list()} == {
+        "web": {"team": "web"}, "ops": {"team": "ops"}, "gone": {"team": "web"}, "moved": {"team": "web"},
+        "asks": {"team": "web"}, "old": {"team": "web"}, "after": {"team": "ops"},
+    }  # fmt: skip
+
+
+def test_a_grant_is_for_many_schedules_when_it_is_for_each(memory: Sandbox) -> None:
+    clock: Any = memory.clock
+    with_schedules(memory)
+    ben, _ = joined(memory, "ben", "viewer")
+    memory.people.edit("ben", grants=[{"agents": ["scout"]}])
+    acting = memory.acting_as(ben)
+    clock.advance(DAY)
+    for name in ("web", "ops"):
+        memory.edit(name, when="0 * * * *", overlap="allow")
+        memory.backfills.create(name, start="2026-03-25T00:00:00Z", end="2026-03-25T06:00:00Z")
+    memory.run("ops", at="2026-03-29T00:00:00Z")
+    web, ops = sorted(memory.backfills.list(), key=lambda each: each.id)
+    assert acting.backfills.pause(web.id).state == "paused"
+    assert acting.backfills.cancel(web.id).state == "cancelled"
+    for refused in (
+        lambda: acting.backfills.pause(ops.id),
+        lambda: acting.backfills.cancel(ops.id),
+        lambda: acting.bulk.apply("pause", "all"),
+        lambda: acting.runs.bulk("cancel", select="agent=other"),
+    ):
+        with pytest.raises(NotAllowed):
+            refused()
+    assert {each.state for each in memory.list()} == {"active"}
+    assert acting.bulk.apply("pause", "agent=scout").total == 1
+    assert memory.get("web").state == "paused"
 
 
 def test_who_has_a_grant_approves_and_nobody_their_own(memory: Sandbox) -> None:

@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, Any] = {
     "Selector": ALL,
     "LaneWindow": LaneWindow(1, 0, 1, None),
     "ScheduleSort": "name",
+    "Literal['agent', 'schedule']": "schedule",
     "Iterable[int]": [1],
     "Iterable[str]": ["x"],
     "Iterable[tuple[int, int]]": [(1, 1)],

@@ -306,7 +306,9 @@ class AwaitableSystem(AwaitableNoun):
         """List what needs a person: approvals, held and stuck runs, stopped schedules, a missing engine."""
     async def context(self) -> CallerContext:
         """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
-    async def spend(self, *, since: Instant | None = None, until: Instant | None = None) -> Spend:
+    async def spend(
+        self, *, select: Select | None = None, since: Instant | None = None, until: Instant | None = None
+    ) -> Spend:
         """Show what was spent by day, agent and schedule: in the last 30 days, or between two instants."""
     async def absences(self) -> builtins.list[Absence]:
         """List the last times in which no engine was running, and what became of their slots."""

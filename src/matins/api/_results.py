@@ -33,6 +33,8 @@ class Destination(Struct, frozen=True):
     """Person whose destination it is: the person's quiet hours and e-mail address apply."""
     urgent: list[str]
     """Kinds of incidents that are sent in the person's quiet hours too; answer: those of runs."""
+    label: str | None
+    """Label of the schedules that its messages are about, as key=value; default: all schedules."""
     max_per_hour: int
     """Number of messages an hour; further ones become a digest on the hour."""
     keep: int

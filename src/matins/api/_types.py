@@ -241,6 +241,7 @@ class DestinationSettings(TypedDict, total=False):
     token: str | None
     person: str | None
     urgent: Sequence[str] | None
+    label: str | None
     max_per_hour: int | None
     keep: int | None
 
@@ -252,6 +253,7 @@ class DestinationEdit(TypedDict, total=False):
     token: str | None
     person: str | None
     urgent: Sequence[str] | None
+    label: str | None
     max_per_hour: int | None
     keep: int | None
 

@@ -166,7 +166,7 @@ class Runs(Noun, noun="runs"):
         """Send the answer of an ended run, also when it was sent before: to these destinations, or to those of its
         schedule. "thread" is its place in chat."""
 
-    @use_case("govern", "POST /v1/runs/{run_id:path}/erase")
+    @use_case("govern", "POST /v1/runs/{run_id:path}/erase", fresh=True)
     def erase(self, run_id: Id) -> ErasedRun:
         """Erase the words of an ended run: input, answer, error, output, messages, and what requests and events quote.
 

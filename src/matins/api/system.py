@@ -10,7 +10,7 @@ from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api._results import Person
-    from matins.api.arguments import FilePath, Id, Instant, Limit
+    from matins.api.arguments import FilePath, Id, Instant, Limit, Select
     from matins.api.results import (
         Absence,
         AttentionItem,
@@ -58,7 +58,9 @@ class System(Noun, noun="system"):
         """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
 
     @use_case("read", "GET /v1/spend")
-    def spend(self, *, since: Instant | None = None, until: Instant | None = None) -> Spend:
+    def spend(
+        self, *, select: Select | None = None, since: Instant | None = None, until: Instant | None = None
+    ) -> Spend:
         """Show what was spent by day, agent and schedule: in the last 30 days, or between two instants."""
 
     @use_case("read", "GET /v1/absences")
@@ -76,7 +78,7 @@ class System(Noun, noun="system"):
         Without `versions`, no tool is started to tell its own; only the owner can have them started.
         """
 
-    @use_case("govern", "POST /v1/backup")
+    @use_case("govern", "POST /v1/backup", fresh=True)
     def backup(self, path: FilePath) -> Backup:
         """Back up the database to a new file on its machine, also while engines run, without the output of runs."""
 
@@ -215,7 +217,7 @@ class File(Noun, noun="file"):
         `text` is that of a file elsewhere, which takes the right to apply it; `path` says where it is.
         """
 
-    @use_case("govern", "POST /v1/file/apply")
+    @use_case("govern", "POST /v1/file/apply", fresh=True)
     def apply(self, *, digest: str | None = None, text: str | None = None, path: str | None = None) -> FilePlan:
         """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed.
 

@@ -15,6 +15,7 @@ from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
+from matins.engine.selectors import label_of
 from matins.engine.steps import parts_of
 from matins.engine.when.durations import HOUR_MS
 from matins.errors import Conflict, NotAllowed
@@ -66,15 +67,26 @@ def destinations_of(definition: ScheduleDefinition, agent: str, policies: Polici
 def recipients(
     notice: str, policies: Policies, definitions: Iterable[ScheduleDefinition | None], without: str | None = None
 ) -> tuple[str, ...]:
-    """The destinations that get messages about an incident, in their order. A schedule may name its own, or none."""
+    """The destinations that get messages about an incident, in their order. A schedule may name its own, or none; else
+    those with its label get them, and those without one."""
     found: dict[str, None] = {}
     for definition in definitions:
         own, on = (definition.notify, definition.notify_on) if definition is not None else ((), ())
         if notice in (on or policies.notify.on):
-            found |= dict.fromkeys(own or policies.notify.to or policies.destinations)
+            found |= dict.fromkeys(own or _usual(definition, policies))
     if without in found:  # a destination that does not work: the others get the message, whatever is usual
         found = dict.fromkeys(policies.destinations)
     return tuple(name for name in found if name in policies.destinations and name not in (NOBODY, without))
+
+
+def _usual(definition: ScheduleDefinition | None, policies: Policies) -> Iterable[str]:
+    """Those that get messages about a schedule that names none. What none would get, and what is about no schedule, is
+    for all of them."""
+    names = policies.notify.to or (*policies.destinations,)
+    if definition is None:
+        return names
+    labels = [(name, getattr(policies.destinations.get(name), "label", None)) for name in names]
+    return [name for name, label in labels if label is None or label_of(definition.labels, label)] or names
 
 
 def reaches_nobody(definition: ScheduleDefinition, agent: str, policies: Policies) -> bool:

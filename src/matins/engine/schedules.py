@@ -18,7 +18,7 @@ from matins.engine.calendars import check_days, split_exception
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.commands import check_no_placeholder
 from matins.engine.inputs import check_payload, with_defaults
-from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, decided_by, full_prompt
+from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, PING_JOB, decided_by, full_prompt
 from matins.engine.prompts import check_fields, first_name, has_input, inputs_in
 from matins.engine.settings import (
     DOLLARS,
@@ -189,7 +189,11 @@ def _listed(on: Any) -> list[Any]:
 
 
 def check_texts(definition: ScheduleDefinition) -> None:
-    """Raise if a prompt, or a message's payload, has an unknown placeholder; or if its steps are inconsistent."""
+    """Raise if a prompt, or a message's payload, has an unknown placeholder; or if its parts are inconsistent."""
+    if definition.job == PING_JOB and definition.retries:
+        message = '"retries" cannot be combined with the job "expect_ping": Matins does not start the work.'
+        hint = "Set retries to 0: what works elsewhere decides whether it tries again."
+        raise InvalidInput(message, value=definition.retries, field="retries", hint=hint)
     has_work, has_call = definition.work_source is not None, bool(definition.on)
     check_steps(definition.steps)
     _check_command(definition, "")

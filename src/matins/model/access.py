@@ -41,8 +41,8 @@ class Principal:
     """The id of its browser session."""
     signed_in_at: int | None = field(default=None, compare=False)
     """When its browser signed in; None for principals without a browser."""
-    granted: bool = field(default=False, compare=False)
-    """Whether a grant gave it the role, for what one call is about."""
+    granted: tuple[Grant, ...] = field(default=(), compare=False)
+    """The grants that gave it the role, for one call. What they do not cover is refused."""
 
     @property
     def is_human(self) -> bool:

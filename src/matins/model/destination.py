@@ -78,6 +78,9 @@ class Destination:
         Setting(Names(empty=True, values=(*KINDS, ANSWER)),
                 "Kinds of incidents that are sent in the person's quiet hours too; answer: those of runs.",
                 ["budget", "approval", "answer"])] = ("budget", "approval")
+    label: Annotated[str | None,
+        Setting(Name(), "Label of the schedules that its messages are about, as key=value; default: all schedules.",
+                "team=ops")] = None
     max_per_hour: Annotated[int,
         Setting(Int(1, 1_000), "Number of messages an hour; further ones become a digest on the hour.", 10)] = 20
     keep: Annotated[int,

@@ -6,6 +6,7 @@ Who gets which messages, and the server that sends e-mail: single records of the
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Annotated
@@ -222,16 +223,11 @@ INBOUND_LISTEN = RecordKind(
 )
 
 
-def _to(document: Document) -> str:
-    return ", ".join(document["to"]) or "all destinations"
+def _joined(field: str, none: str = "") -> Callable[[Document], str]:
+    def text(document: Document) -> str:
+        return ", ".join(document[field]) or none
 
-
-def _answers_to(document: Document) -> str:
-    return ", ".join(document["to"]) or "no destination"
-
-
-def _on(document: Document) -> str:
-    return ", ".join(document["on"])
+    return text
 
 
 NOTIFY = RecordKind(
@@ -244,7 +240,10 @@ NOTIFY = RecordKind(
     file_help="What messages are sent for, and where to, unless a schedule has its own settings.",
     storage=POLICIES,
     usual=always(Notify()),
-    columns=(Column("TO", _to), Column("ON", _on)),
+    columns=(
+        Column("TO", _joined("to", "all destinations")),
+        Column("ON", _joined("on")),
+    ),
     example="matins notify set --to ops,phone",
 )
 DELIVER = RecordKind(
@@ -257,7 +256,11 @@ DELIVER = RecordKind(
     file_help="Which answers of runs are delivered, and where to, unless a schedule or its agent has its own settings.",
     storage=POLICIES,
     usual=always(Deliver()),
-    columns=(Column("TO", _answers_to), Column("ON", _on), Column("IF", "if")),
+    columns=(
+        Column("TO", _joined("to", "no destination")),
+        Column("ON", _joined("on")),
+        Column("IF", "if"),
+    ),
     example="matins deliver set --to phone",
 )
 SMTP = RecordKind(

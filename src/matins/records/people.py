@@ -296,6 +296,9 @@ def _complete_destination(destination: Destination, context: RecordContext) -> D
         if not getattr(destination, name):
             hint = Example({name: DESTINATIONS.table[name].setting.example})
             raise InvalidInput(f'The kind {kind.name} needs "{name}".', field=name, hint=hint)
+    if destination.label is not None and not all(destination.label.partition("=")):
+        message = f'"label" must name a label as key=value, not {destination.label!r}.'
+        raise InvalidInput(message, value=destination.label, field="label", hint=Example({"label": "team=ops"}))
     kind.check(destination)
     if kind.url_kind == "http":
         from urllib.parse import urlsplit

@@ -33,7 +33,7 @@ from matins.runtime.pausing import pause
 from matins.service.core import MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.listing import run_filter
-from matins.service.permissions import check_granted
+from matins.service.permissions import check_fresh, check_granted, check_reach
 from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Schedules, does_not_run
@@ -109,6 +109,8 @@ class Bulk:
     ) -> BulkResult:
         now = self.core.clock.now_ms()
         _check_arguments(do, note, until, settings, now)
+        if do == "delete":
+            check_fresh(principal, now)
         chosen = self._chosen(principal, do, select)
         if expect is not None and expect != chosen.digest:
             raise _changed_since(chosen, expect)
@@ -227,6 +229,8 @@ class Bulk:
                 raise _nothing(transaction, select)
         states = _CHANGED_BY[do]
         changed = [one for one in found if states is None or one.state in states]
+        for one in changed:
+            check_reach(principal, one.agent, one.definition)
         done = _DONE.get(do)
         others = [one for one in found if one not in changed and one.state != done] if states else []
         skipped = [_skipped(one, does_not_run(one)) for one in others]
@@ -500,6 +504,11 @@ class RunBulk:
                 f"More than {_MAX_RUNS:,} runs match.", value=_query_text(numbers, query), field="select", hint=hint
             )
         changed = [run for run in found if choice.takes(run.state)]
+        if principal.granted:
+            with self.core.store.reading() as transaction:
+                of = self.core.schedules(transaction, {run.schedule_id for run in changed})
+            for one in of.values():
+                check_reach(principal, one.agent, one.definition)
         return changed, len(found) - len(changed)
 
 

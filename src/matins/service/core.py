@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
@@ -24,7 +24,7 @@ from matins.model.schedule import ScheduleRecord
 from matins.runtime.catalog import Catalog, CompiledSchedule, run_record, schedule_record
 from matins.runtime.engine import EngineOptions
 from matins.service.jobs import KnownJobs
-from matins.service.permissions import check_not_stopped, check_own
+from matins.service.permissions import check_not_stopped, check_own, check_reach, covers, rights_of
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -32,20 +32,6 @@ MAX_ID = 1 << 62
 LEASE_MS = EngineOptions().lease_ms
 """The default lease. Other processes may use another one, which is not known here."""
 _PAGE = 1_000
-Place = tuple[str, Mapping[str, str]]
-"""An agent, and the labels of a schedule of it."""
-
-
-def covers(grant: Grant, agent: str, labels: Mapping[str, str]) -> bool:
-    """Whether a grant is for the schedules of an agent with these labels."""
-    return (not grant.agents or agent in grant.agents) and (grant.labels or {}).items() <= labels.items()
-
-
-def _step_agents(values: Mapping[str, Any]) -> list[str]:
-    """The other agents of given steps."""
-    steps = cast("list[Any]", values.get("steps")) if isinstance(values.get("steps"), (list, tuple)) else []
-    agents: list[Any] = [step.get("agent") for step in steps if hasattr(step, "get")]
-    return [str(agent) for agent in agents if agent]
 
 
 @dataclass
@@ -133,45 +119,46 @@ class Core:
     def check_may_change(self, principal: Principal, schedule: ScheduleRecord, to_delete: bool = False) -> None:
         """Raise NotAllowed unless the principal may change, or delete, this schedule."""
         check_own(principal, schedule)
+        check_reach(principal, schedule.agent, schedule.definition)
         if not to_delete:
             check_not_stopped(principal, schedule)
 
     def with_grants(self, principal: Principal, use_case: UseCase, values: Mapping[str, Any]) -> Principal:
         """The principal, as an operator where a grant makes the person one for what a call is about."""
-        if principal.person is None or use_case.right in ("read", "govern"):
+        if principal.person is None or principal.role == "owner" or use_case.right in ("read", "govern"):
+            return principal
+        if use_case.right in rights_of(principal) and use_case.right != "approve":
             return principal
         person = self.policies().people.get(principal.person)
         if person is None or not person.grants:
             return principal
         with self.store.reading() as transaction:
-            places = self.places_of(transaction, use_case, values)
-        if places and all(any(covers(grant, *place) for grant in person.grants) for place in places):
-            role = principal.role if principal.role == "owner" else "operator"
-            return replace(principal, role=role, granted=True)
-        return principal
+            is_covered = self.is_covered(transaction, person.grants, use_case, values)
+        return replace(principal, role="operator", granted=person.grants) if is_covered else principal
 
-    def places_of(self, transaction: Transaction, use_case: UseCase, values: Mapping[str, Any]) -> list[Place]:
-        """The agents and labels of what a call is about, before and after it; empty for what grants do not concern."""
+    def is_covered(
+        self, transaction: Transaction, grants: Sequence[Grant], use_case: UseCase, values: Mapping[str, Any]
+    ) -> bool:
+        """Whether grants are for what a call is about, as it is. What it becomes is checked where it is written."""
         found: ScheduleRecord | None = None
+        if use_case.name in ("bulk.apply", "runs.bulk"):
+            return True  # what it selects is checked there, before anything changes
+        if use_case.name == "schedules.add":
+            return not (values.get("replace") or values.get("new_agent") or values.get("create_agent"))
         if (number := values.get("approval_id")) is not None:
             asked = transaction.approval(number)
             found = None if asked is None else self.schedule(transaction, asked.schedule_id)
+        elif (number := values.get("backfill_id")) is not None:
+            row = transaction.backfill(number)
+            found = None if row is None else self.schedule(transaction, row.schedule_id)
+            if row is not None and found is not None:  # its runs have the settings of then
+                then = self.compiled_at(transaction, found, row.rev).definition
+                found = found if covers(grants, found.agent, then) else None
         elif (run_id := values.get("run_id")) is not None:
             found = self.schedule(transaction, self.run(transaction, run_id).schedule_id)
-        elif use_case.name == "schedules.add":
-            if values.get("replace") or values.get("new_agent") or values.get("create_agent"):
-                return []
-            agent = values.get("agent") or self.policies().default_agent
-            return [(one, values.get("labels") or {}) for one in {agent, *_step_agents(values)}]
         elif use_case.noun in ("schedules", "missions", "backfills") and "name" in use_case.in_path:
             found = self.find(transaction, values["name"], values.get("agent"), deleted=True)
-        if found is None:
-            return []
-        labels = dict(found.definition.labels or {})
-        after = labels if values.get("labels") is None else values["labels"]
-        steps = {step.agent or found.agent for step in found.definition.steps}
-        agents = {found.agent, *steps, *_step_agents(values), *_step_agents(values.get("edits") or {})}
-        return [(agent, each) for agent in agents for each in (labels, after)]
+        return found is not None and covers(grants, found.agent, found.definition)
 
     def find(self, transaction: Transaction, name: str, agent: str | None, *, deleted: bool = False) -> ScheduleRecord:
         """The schedule of this name. `deleted`: where there is none, the last one that had it and was deleted."""

@@ -308,7 +308,7 @@ class CatchUps:
         with self.core.store.reading() as transaction:
             rows = transaction.overdue_schedules(since is not None, now, _MAX_SCHEDULES + 1)
             found = self._all(transaction, rows[:_MAX_SCHEDULES], since, now)
-            spent = transaction.spend_by_schedule(now - _COST_DAYS * DAY_MS, now + 1, _MAX_SCHEDULES)
+            spent = transaction.spend_by_name("schedule", now - _COST_DAYS * DAY_MS, now + 1, _MAX_SCHEDULES)
             mean_costs = {(row.name, row.agent): row.money // row.runs for row in spent}
             omitted = len(rows) - _MAX_SCHEDULES
             omitted = transaction.count_coming(now + 1) - _MAX_SCHEDULES if omitted > 0 else 0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from matins.api.use_case import UseCase
 from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import SETTINGS, STEP_SETTINGS
 from matins.errors import NotAllowed, SignInAgain
-from matins.model.access import Principal, Right, Role, name_of
-from matins.model.schedule import ScheduleRecord
+from matins.model.access import Grant, Principal, Right, Role, name_of
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command, Table
 
 GRANTS: Mapping[Role, frozenset[Right]] = {
@@ -78,6 +78,29 @@ def check_own(principal: Principal, schedule: ScheduleRecord) -> None:
             field="name",
             hint="Agents change and run only what they made. Ask the owner.",
         )
+
+
+def covers(grants: Iterable[Grant], agent: str, definition: ScheduleDefinition) -> bool:
+    """Whether grants are for a schedule with these settings: for its agent, and for those of its steps."""
+    labels = (definition.labels or {}).items()
+    agents = {agent, *(step.agent for step in definition.steps if step.agent)}
+    return all(
+        any((not one.agents or each in one.agents) and (one.labels or {}).items() <= labels for one in grants)
+        for each in agents
+    )
+
+
+def check_reach(principal: Principal, agent: str, definition: ScheduleDefinition) -> None:
+    """Raise if the principal acts by grants that are not for a schedule with these settings. Whatever is read, written
+    or started for it is checked, so no way of changing a schedule moves it in or out."""
+    if principal.granted and not covers(principal.granted, agent, definition):
+        steps = {step.agent for step in definition.steps if step.agent} - {agent}
+        shown = ", ".join(
+            [agent or "no agent", *sorted(steps), *(f"{k}={v}" for k, v in (definition.labels or {}).items())]
+        )
+        message = f"The grants of {principal.name} do not cover this schedule: {shown}."
+        hint = f"Ask the owner: matins people grant {principal.person}"
+        raise NotAllowed(message, value=principal.name, field="principal", hint=hint)
 
 
 def check_not_stopped(principal: Principal, schedule: ScheduleRecord) -> None:

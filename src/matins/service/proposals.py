@@ -40,7 +40,7 @@ from matins.runtime.command_files import has_commands, with_files
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
-from matins.service.permissions import check_owner_only, proposed_settings
+from matins.service.permissions import check_owner_only, check_reach, proposed_settings
 from matins.service.record_changes import Edit
 from matins.store.transaction import Transaction
 
@@ -131,6 +131,7 @@ class Proposals:
                 definition = with_files(definition, agent, policies)
                 draft = draft.with_definition(definition)._replace(agent=agent)
                 draft = draft._replace(proposed=proposed_settings(principal, given))
+            check_reach(principal, draft.agent, draft.definition)
             drafts.append(draft)
         for agent, definition in {(d.agent, id(d.definition)): (d.agent, d.definition) for d in drafts}.values():
             check_references(definition, policies)
@@ -207,6 +208,7 @@ class Proposals:
     ) -> ScheduleDefinition:  # fmt: skip
         """The definition after an edit. Raises unless its author may make the edit."""
         policies = self.core.catalog.policies(transaction)
+        check_reach(principal, schedule.agent, definition)
         check_references(definition, policies)
         check_agents(schedule.agent, definition, policies.agents, by_agent=schedule.creator_role == "agent")
         before = schedule.definition

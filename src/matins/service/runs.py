@@ -63,7 +63,7 @@ from matins.service.backfills import instant_of
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.output import part_of, state_folder
-from matins.service.permissions import check_own, rights_of
+from matins.service.permissions import check_own, check_reach, rights_of
 from matins.service.proposals import unknown_record
 from matins.service.run_views import check_results, whole_result
 from matins.store.transaction import Transaction
@@ -222,6 +222,7 @@ class Runs:
         at: int | None = None,
     ) -> int:
         """Insert a run in the state that the gates decide, in a transaction."""
+        check_reach(principal, schedule.agent, compiled.definition)
         verdict = self._verdict(transaction, principal, compiled, now)
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed

@@ -52,6 +52,7 @@ from matins.model.event import BoundRun
 from matins.model.overview import ComingCursor, DaySpend, EngineSpan, NamedSpend, RecordCount, RecordSpan
 from matins.model.rows import CompiledKey
 from matins.model.run import RunState
+from matins.model.selector import ALL, Selector
 from matins.model.words import Sentence
 from matins.runtime.catalog import CompiledSchedule
 from matins.service.core import LEASE_MS, MAX_ID, Core
@@ -462,7 +463,15 @@ class Calendars:
 class History:
     core: Core
 
-    def spend(self, principal: Principal, *, since: int | None = None, until: int | None = None) -> Spend:
+    def spend(
+        self,
+        principal: Principal,
+        *,
+        select: Selector | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> Spend:
+        chosen, reader = select or ALL, self.core.limited_reader(principal)
         now, zone = self.core.clock.now_ms(), self.core.clock.local_zone()
         end = now + 1 if until is None else until
         start = since
@@ -473,10 +482,10 @@ class History:
         with self.core.store.reading() as transaction:
             days: dict[int, DaySpend] = {}
             for low, high, offset in _stretches(zone, start, end):
-                for row in transaction.spend_by_day(low, high, offset):
+                for row in transaction.spend_by_day(low, high, offset, chosen, reader):
                     days[row.day] = _added(days.get(row.day), row)
-            agents = transaction.spend_by_agent(start, end, _MAX_SHARES)
-            schedules = transaction.spend_by_schedule(start, end, _MAX_SHARES)
+            agents = transaction.spend_by_name("agent", start, end, _MAX_SHARES, chosen, reader)
+            schedules = transaction.spend_by_name("schedule", start, end, _MAX_SHARES, chosen, reader)
         money = sum(row.money for row in days.values())
         known = load_zone(zone).wall_of(end - 1) // DAY_MS - min(days) + 1 if days else 0
         per_day = money // max(1, known)

@@ -22,11 +22,9 @@ from matins.model.event import (
 from matins.model.overview import (
     ComingCursor,
     DayCount,
-    DaySpend,
     EngineSpan,
     FailureCount,
     LabelCounts,
-    NamedSpend,
     PausedSchedule,
     PlannedRun,
     RecentRecord,
@@ -995,18 +993,6 @@ class OverviewRows(Statements):
     def day_counts(self, schedule_id: int, since: int, until: int, offset: int) -> list[DayCount]:
         """The slots of a schedule by day and state. `offset`: of the wall clock, in milliseconds."""
         return self._rows(DayCount, "day_counts", schedule_id=schedule_id, since=since, until=until, offset=offset)
-
-    def spend_by_day(self, since: int, until: int, offset: int) -> list[DaySpend]:
-        """What was spent, by day of a wall clock."""
-        return self._rows(DaySpend, "spend_by_day", since=since, until=until, offset=offset)
-
-    def spend_by_agent(self, since: int, until: int, limit: int) -> list[NamedSpend]:
-        """What was spent, by agent, the most first."""
-        return self._rows(NamedSpend, "spend_by_agent", since=since, until=until, limit=limit)
-
-    def spend_by_schedule(self, since: int, until: int, limit: int) -> list[NamedSpend]:
-        """What was spent, by schedule, the most first."""
-        return self._rows(NamedSpend, "spend_by_schedule", since=since, until=until, limit=limit)
 
     def overdue_schedules(self, everything: bool, now: int, limit: int) -> list[ScheduleRow]:
         """Active schedules whose slot is due, or all active ones."""

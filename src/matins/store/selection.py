@@ -12,7 +12,7 @@ from matins.model.selector import LABEL, Selector, Term, Value
 _MARK = "/* selected */"
 """Marks the place of the condition in a statement with schedules `s` and cursors `d`."""
 _MARK_OF_RUNS = "/* of selected */"
-"""Marks the place of the condition in a statement with runs `r`."""
+"""Marks the place of the condition in a statement with runs, or what they spent, `r`."""
 
 
 class Dialect(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import orjson
 
@@ -22,7 +22,16 @@ from matins.model.event import (
     Subscription,
     SubscriptionState,
 )
-from matins.model.overview import ComingCursor, LaneCount, LaneWindow, RecordSpan, ScheduleSort, TabCounts
+from matins.model.overview import (
+    ComingCursor,
+    DaySpend,
+    LaneCount,
+    LaneWindow,
+    NamedSpend,
+    RecordSpan,
+    ScheduleSort,
+    TabCounts,
+)
 from matins.model.policies import Approval, BudgetUsage, Throttle, Vote
 from matins.model.rows import (
     AttemptRow,
@@ -49,7 +58,7 @@ from matins.model.rows import (
     from_tuple,
 )
 from matins.model.run import Thread, ThreadAssignment, Usage
-from matins.model.selector import RunFilter, ScheduleFilter, Selector
+from matins.model.selector import ALL, RunFilter, ScheduleFilter, Selector
 from matins.store import _rows as made
 
 R = TypeVar("R", Token, BrowserSession)
@@ -413,6 +422,21 @@ class Transaction(
         """Schedules whose next slot is due before an instant, the soonest first, each with its lane."""
         values = {"until": until, "label": label, "limit": limit}
         return [(row[0], ComingCursor(*row[1:])) for row in self._selecting("lane_cursors", selector, reader, values)]
+
+    def spend_by_day(
+        self, since: int, until: int, offset: int, selector: Selector = ALL, reader: str | None = None
+    ) -> list[DaySpend]:
+        """What was spent, by day of a wall clock. `offset`: of that clock, in milliseconds."""
+        values = {"since": since, "until": until, "offset": offset}
+        return list(map(from_tuple(DaySpend), self._selecting("spend_by_day", selector, reader, values)))
+
+    def spend_by_name(
+        self, by: Literal["agent", "schedule"], since: int, until: int, limit: int,
+        selector: Selector = ALL, reader: str | None = None,
+    ) -> list[NamedSpend]:  # fmt: skip
+        """What was spent, by agent or schedule, the most first."""
+        values = {"since": since, "until": until, "limit": limit}
+        return list(map(from_tuple(NamedSpend), self._selecting(f"spend_by_{by}", selector, reader, values)))
 
     # -- policies; engines read them, and subscriptions, again when their revision rises
 

@@ -143,7 +143,8 @@ COMMANDS = [
     Typed("incidents list"), Typed("incidents list --all"), Typed("incidents show {incident}"),
     Typed("ack {incident}"),
     Typed("events list"), Typed("events list --type run.failed --schedule breaks"),
-    Typed("stats"), Typed("doctor", code=-1), Typed("audit verify"), Typed("audit seal", code=-1),
+    Typed("stats"), Typed("spend"), Typed("spend --label team=ops --since 7d"),
+    Typed("doctor", code=-1), Typed("audit verify"), Typed("audit seal", code=-1),
     Typed("plan", free=True), Typed("apply", free=True), Typed("schema", free=True),  # with the path of the file
     Typed("import crontab {crontab} --isolation none", free=True),
     Typed("import crontab - --isolation none", typed=CRONTAB, free=True),

@@ -30,6 +30,7 @@ PLACES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("events",): (SPENT, LIMIT, MOST),
     ("incidents",): (),
     ("stats",): (),
+    ("spend",): (SPENT,),
     ("doctor",): (),
 }
 

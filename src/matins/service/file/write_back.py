@@ -16,7 +16,7 @@ from matins.config.writer import edit_settings, remove_item, rename_item, set_se
 from matins.engine.reasons import rfc3339
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import ParseContext, parse_setting
-from matins.errors import Conflict, ManagedByFile
+from matins.errors import Conflict, ManagedByFile, NotAllowed
 from matins.model.access import Principal
 from matins.model.rows import FileEntry
 from matins.model.schedule import ScheduleDefinition
@@ -144,6 +144,9 @@ class FileWriter:
         self._write(principal, file, content, new)
 
     def _write(self, principal: Principal, file: ConfigFile, before: Content, new: Content) -> None:
+        if principal.granted:
+            message, hint = f"A grant does not reach into {file.path}.", "Ask the owner to change it there."
+            raise NotAllowed(message, value=principal.name, field="principal", hint=hint)
         with file.writing():
             self.file.apply_content(principal, file, new, lambda: file.replace(before, new.text))
             file.state = FileState("applied", digest=file.written or "")

@@ -72,18 +72,19 @@ SELECT day, state, CAST(sum(slots) AS bigint) AS slots FROM (
   WHERE schedule_id = :schedule_id AND step = 0 AND slot IS NULL AND planned_at >= :since AND planned_at < :until) w
 GROUP BY day, state ORDER BY day, state;
 
--- spend_by_day(since: int, until: int, offset: int) -> list[DaySpend]: what was spent, by day of a wall clock
-SELECT (at + :offset) / 86400000 AS day, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens, count(*) AS runs
-FROM spend WHERE at >= :since AND at < :until GROUP BY 1 ORDER BY 1;
+-- spend_by_day: what was spent, by day of a wall clock
+SELECT (r.at + :offset) / 86400000 AS day, CAST(sum(r.money) AS bigint) AS money, CAST(sum(r.tokens) AS bigint) AS tokens,
+  count(*) AS runs
+FROM spend r WHERE r.at >= :since AND r.at < :until /* of selected */ GROUP BY 1 ORDER BY 1;
 
--- spend_by_agent(since: int, until: int, limit: int) -> list[NamedSpend]: what was spent, by agent, the most first
-SELECT agent AS name, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens, count(*) AS runs
-FROM spend WHERE at >= :since AND at < :until GROUP BY agent ORDER BY 3 DESC, 4 DESC, 1 LIMIT :limit;
+-- spend_by_agent: what was spent, by agent, the most first
+SELECT r.agent AS name, r.agent, CAST(sum(r.money) AS bigint) AS money, CAST(sum(r.tokens) AS bigint) AS tokens, count(*) AS runs
+FROM spend r WHERE r.at >= :since AND r.at < :until /* of selected */ GROUP BY r.agent ORDER BY 3 DESC, 4 DESC, 1 LIMIT :limit;
 
--- spend_by_schedule(since: int, until: int, limit: int) -> list[NamedSpend]: what was spent, by schedule, the most first
+-- spend_by_schedule: what was spent, by schedule, the most first
 SELECT s.name, s.agent, p.money, p.tokens, p.runs FROM (
-  SELECT schedule_id, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens, count(*) AS runs
-  FROM spend WHERE at >= :since AND at < :until GROUP BY schedule_id) p
+  SELECT r.schedule_id, CAST(sum(r.money) AS bigint) AS money, CAST(sum(r.tokens) AS bigint) AS tokens, count(*) AS runs
+  FROM spend r WHERE r.at >= :since AND r.at < :until /* of selected */ GROUP BY r.schedule_id) p
 JOIN schedules s ON s.id = p.schedule_id ORDER BY p.money DESC, p.tokens DESC, s.name LIMIT :limit;
 
 -- overdue_schedules(everything: bool, now: int, limit: int) -> list[ScheduleRow]: active schedules whose slot is due, or all

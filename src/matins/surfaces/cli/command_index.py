@@ -69,6 +69,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "incidents": Entry("incidents:incidents", "List what needs attention, or show one."),
         "ack": Entry("incidents:ack", "Acknowledge an incident: no more messages until it is over."),
         "events": Entry("events:events", "List events, or follow them."),
+        "spend": Entry("status:spend", "Show what was spent, by schedule and in all."),
         "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
         "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),
         "nodes": Entry("nodes:nodes", "List machines with an engine, cordon, drain or open one."),

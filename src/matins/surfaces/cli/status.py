@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from matins.model.words import joined
-from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import pass_context, root_command
+import click
+
+from matins.model.words import counted, joined
+from matins.surfaces.cli.context import PAST, CliContext, Document
+from matins.surfaces.cli.framework import agent_option, chosen_text, label_option, pass_context, root_command
 from matins.surfaces.cli.runs import error_of
 from matins.surfaces.cli.tables import (
     Cell,
@@ -27,7 +29,7 @@ from matins.surfaces.cli.tables import (
 from matins.surfaces.cli.times import instant, relative_time
 from matins.surfaces.display import one_line
 
-PAST, AHEAD = timedelta(hours=8), timedelta(hours=16)
+_BEFORE, AHEAD = timedelta(hours=8), timedelta(hours=16)
 _LABEL = 14
 _LEAST = 24
 _MAX_LANES = 12
@@ -155,7 +157,7 @@ def _parts(context: CliContext, found: Document) -> Iterator[Sequence[str]]:
     schedules = _schedules(context)
     if not schedules:
         return
-    day = context.call("schedules.timeline", start=(context.now - PAST).isoformat(),
+    day = context.call("schedules.timeline", start=(context.now - _BEFORE).isoformat(),
                        end=(context.now + AHEAD).isoformat())  # fmt: skip
     if day["lanes"]:
         yield [*(_joined(context, line).rstrip() for line in timeline(day, width)), *wrapped(LEGEND, width)]
@@ -195,3 +197,39 @@ def _last_slots(context: CliContext, schedules: Sequence[Document]) -> Iterator[
 
 def _joined(context: CliContext, marks: Sequence[Cell]) -> str:
     return "".join(context.painted(mark) for mark in marks)
+
+
+_SHARES = (
+    Column("SCHEDULE", "name", 22, middle=True),
+    Column("AGENT", "agent", 6, middle=True),
+    Column("COST", "cost", right=True),
+    Column("TOKENS", lambda share, now: f"{share['tokens']:,}", right=True),
+    Column("RUNS", "runs", right=True),
+    Column("SHARE", lambda share, now: f"{share['share']:.0%}", right=True),
+)
+
+
+@root_command("spend")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@agent_option("Agent of the schedules.")
+@label_option
+@click.option("--since", type=PAST, help="From then on: 7d, or an instant. Default: 30 days ago.")
+@click.option("--until", type=PAST, help="Only what was spent before.")
+@pass_context
+def spend(
+    context: CliContext, names: tuple[str, ...], agent: str | None, labels: tuple[str, ...], since: str | None,
+    until: str | None,
+) -> None:  # fmt: skip
+    """Show what schedules spent, the most first. NAME may be a pattern: 'report-*'."""
+    select = chosen_text(names=names, agent=agent, labels=labels)
+    found = context.call("system.spend", select=select, since=since, until=until)
+
+    def lines() -> Iterator[str]:
+        if not found["schedules"]:
+            yield "Nothing was spent."
+            return
+        yield from context.table(_SHARES, found["schedules"])
+        days = counted(found["known_days"], "day")
+        yield f"{found['cost']}, {counted(found['tokens'], 'token')} in {days}: {found['per_day']} a day."
+
+    context.show(found, lines)
