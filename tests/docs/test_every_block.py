@@ -34,7 +34,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (12, "tests/docs/test_embedding_page.py and tests/web/test_mounted.py"),
-    ("every-day.md", "sh"): (9, "tests/surfaces/cli/test_cli_every_day.py"),
+    ("every-day.md", "sh"): (10, "tests/surfaces/cli/test_cli_every_day.py"),
     ("every-day.md", "shell"): (1, "tests/daemon/test_moving_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),

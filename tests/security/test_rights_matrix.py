@@ -120,6 +120,7 @@ CALLS: dict[str, Arguments] = {
     "calls.get": call(call_id="1"),
     "calls.list": call(),
     "calls.replay": call(call_id="1"),
+    "agents.rename": call(name="ann", to="anne"),
     "destinations.test": call(name="phone"),
     "inbound.test": call(name="prs", type="push"),
     "incidents.acknowledge": call(incident_id="1"),

@@ -444,6 +444,8 @@ class AwaitableAgentRulesNoun(AwaitableNoun):
         """List agent rules."""
 
 class AwaitableAgentsNoun(AwaitableNoun):
+    async def rename(self, name: str, to: str) -> Agent:
+        """Give an agent another name. Its schedules, conversations, limits, budgets, grants and tokens follow."""
     async def set(self, name: str, **settings: Unpack[AgentSettings]) -> Agent:
         """Create an agent, or replace it."""
     async def edit(self, name: str, **settings: Unpack[AgentEdit]) -> Agent:

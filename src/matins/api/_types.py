@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack
 
 from matins.api.approvals import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
-from matins.api.events import DestinationsCalls, InboundCalls, WebhooksCalls
+from matins.api.events import AgentsCalls, DestinationsCalls, InboundCalls, WebhooksCalls
 from matins.api.system import PeopleCalls
 from matins.api.use_case import noun
 
@@ -770,7 +770,7 @@ class AgentRulesNoun(RecordNoun, noun="agent_rules"):
         """List agent rules."""
 
 
-class AgentsNoun(RecordNoun, noun="agents"):
+class AgentsNoun(AgentsCalls, RecordNoun, noun="agents"):
     """Manage agents."""
 
     @set_record("agents", "name")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from matins.api.use_case import USE_CASES, Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api._results import Webhook
+    from matins.api._results import Agent, Webhook
     from matins.api.arguments import EventTypes, Id, Instant, Json, Limit, Select
     from matins.api.results import (
         Audit,
@@ -200,6 +200,12 @@ class InboundCalls:
 
         `type`: the type of the event, where the sender has it in a header. With `dry_run` nothing is fired.
         """
+
+
+class AgentsCalls:
+    @use_case("govern", "POST /v1/agents/{name}/rename")
+    def rename(self, name: str, to: str) -> Agent:
+        """Give an agent another name. Its schedules, conversations, limits, budgets, grants and tokens follow."""
 
 
 class WebhooksCalls:

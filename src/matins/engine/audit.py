@@ -21,7 +21,7 @@ from matins.model.rows import AttemptRow, NewSchedule, PolicyRow, ScheduleRow, S
 from matins.model.run import RunState
 
 PRUNED = "history.pruned"
-_TOKENS = ("token.created", "token.revoked")
+_NAMED = ("token.created", "token.renamed")
 
 
 def token_digest(token: Token) -> str:
@@ -107,6 +107,8 @@ class RecordCheck:
         self._run_is_there = run_is_there
         self._since = pruning.before
         self._tokens = dict(pruning.tokens)
+        self._named: dict[str, int] = {}
+        """When the log last said the name of a token."""
         self._revoked = set(pruning.revoked)
         for number, digest in pruning.approvals.items():
             self._compare(int(number), digest)
@@ -120,9 +122,10 @@ class RecordCheck:
                 self._changed.pop(number, None)
                 self._votes = {key: None for key in self._votes if key[0] != number}
             return
-        if event.type == "token.created":
-            self._tokens[data["token"]] = data["digest"]
-        elif event.type in _TOKENS:
+        if event.type in _NAMED:
+            if event.at >= self._named.get(data["token"], 0):  # events of several writers may come in any order
+                self._tokens[data["token"]], self._named[data["token"]] = data["digest"], event.at
+        elif event.type == "token.revoked":
             self._revoked.add(data["token"])
         elif event.type == "approval.voted":
             self._feed_vote(event, data)

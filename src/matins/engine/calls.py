@@ -376,10 +376,12 @@ def listening(trigger: CallTrigger) -> tuple[str, str]:
             return "schedule", schedule
 
 
-def following_renamed(definition: ScheduleDefinition, followed: ScheduleRecord, name: str) -> ScheduleDefinition:
-    """The definition of a schedule that follows another, which gets this name."""
-    full = f"{followed.agent}/{followed.name}"
-    names = {followed.name: f"{followed.agent}/{name}" if followed.agent else name, full: f"{followed.agent}/{name}"}
+def following_renamed(
+    definition: ScheduleDefinition, followed: ScheduleRecord, name: str, agent: str
+) -> ScheduleDefinition:
+    """The definition of a schedule that follows another, which gets this name and agent."""
+    full = f"{agent}/{name}"
+    names = {followed.name: full if agent else name, f"{followed.agent}/{followed.name}": full}
     on = tuple(
         trigger._replace(schedule=names.get(trigger.schedule, trigger.schedule))
         if isinstance(trigger, OnSchedule)

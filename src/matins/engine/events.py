@@ -146,6 +146,7 @@ _KINDS = (
     EventKind("delivery.discarded", "An event could not be delivered and will not be retried."),
     EventKind("delivery.requested", "An event was requested to be delivered again."),
     EventKind("token.created", "A token was created. The data has its owner and rights, never the token."),
+    EventKind("token.renamed", "The token of an agent got its new name. The data has both."),
     EventKind("token.revoked", "A token was revoked."),
     EventKind(
         "link.created",

@@ -186,6 +186,12 @@ def jobs_of(definition: ScheduleDefinition) -> list[str]:
     return list(dict.fromkeys(step.job or AGENT_JOB for step in definition.steps)) or [definition.job]
 
 
+def with_agent_renamed(definition: ScheduleDefinition, agent: str, name: str) -> ScheduleDefinition:
+    """The definition in which the steps of an agent have its new name."""
+    steps = tuple(replace(step, agent=name) if step.agent == agent else step for step in definition.steps)
+    return replace(definition, steps=steps)
+
+
 def parts_of(definition: ScheduleDefinition, agent: str) -> list[tuple[ScheduleDefinition, str]]:
     """What runs of a schedule consist of, each with its agent: the schedule itself, or its steps."""
     if not definition.steps:

@@ -293,6 +293,8 @@ class DefinitionRow(NamedTuple):
     """The agent that created the schedule; None if a person did."""
     signed: str | None
     """The name at that time, if the schedule was renamed since."""
+    signed_agent: str | None
+    """The name of its agent at that time, if either was renamed since."""
 
 
 class RevisionRow(NamedTuple):

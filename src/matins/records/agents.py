@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matins.engine.approvals import ALL_AGENTS, AgentRules
+from matins.engine.money import Budget
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
+from matins.model.access import Person
 from matins.model.agent import Agent
 from matins.records.kind import POLICIES, Column, RecordChange, RecordContext, RecordKind, resize
 from matins.records.limits import scope_of
@@ -108,6 +110,24 @@ def _move_runs(agent: Agent, change: RecordChange) -> None:
 def _unlimited(agent: Agent, before: Agent | None, change: RecordChange) -> None:
     if agent.max_concurrent is not None:
         resize(scope_of(agent.name), 0, change)
+
+
+def agent_renamed_in(value: Any, name: str, to: str) -> Any:
+    """The record with the new name of an agent wherever it holds one."""
+    if isinstance(value, AgentRules):
+        return replace(value, agent=to) if value.agent == name else value
+    if isinstance(value, Budget):
+        return replace(value, of=to) if (value.scope, value.of) == ("agent", name) else value
+    if isinstance(value, Person):
+        grants = tuple(
+            replace(grant, agents=tuple(to if agent == name else agent for agent in grant.agents))
+            for grant in value.grants
+        )
+        return replace(value, grants=grants)
+    channels: dict[str, str] = getattr(value, "channels", None) or {}
+    if name in channels.values():
+        return replace(value, channels={key: to if agent == name else agent for key, agent in channels.items()})
+    return value
 
 
 AGENTS = RecordKind(

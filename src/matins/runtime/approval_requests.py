@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.model.policies import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
-from matins.runtime.agent_folders import named_files, not_covered
+from matins.runtime.agent_folders import named_files, not_covered, own_folder
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context
 from matins.runtime.command_files import commands_of, files_run_by, in_reach, lines_of
@@ -221,19 +222,21 @@ def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int
 
 
 def settings_digest(compiled: CompiledSchedule) -> str:
-    return digest(compiled.agent, compiled.signed, compiled.rev, compiled.definition)
+    return digest(compiled.signed_agent, compiled.signed, compiled.rev, compiled.definition)
 
 
 def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping[str, Any] | None = None) -> str:
     """The digest of what runs. It includes all settings of the agent, also hidden ones, the files that commands name,
     the work item, and what the run was started with."""
     agent = _agent_of(compiled, policies)
-    more = [] if agent is None else [{"name": agent.name, **dump_settings(agent)}]
+    if agent is not None:  # with the folder in full, which stays when the agent gets another name
+        agent = replace(agent, workdir=agent.workdir or own_folder(agent.name))
+    more = [] if agent is None else [{"name": compiled.signed_agent, **dump_settings(agent)}]
     files = _files_of(compiled, policies)
     more += [part for part in (files, item) if part]
     if compiled.given is not None:
         more.append(compiled.given._asdict())
-    return digest(compiled.agent, compiled.signed, compiled.rev, compiled.definition, *more)
+    return digest(compiled.signed_agent, compiled.signed, compiled.rev, compiled.definition, *more)
 
 
 def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:

@@ -149,7 +149,7 @@ class CompiledSchedule:
     __slots__ = (
         "_definition", "_input", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates",
         "given", "levels", "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes",
-        "shared", "signed", "special", "step", "steps", "uid", "wakes_agent",
+        "shared", "signed", "signed_agent", "special", "step", "steps", "uid", "wakes_agent",
     )  # fmt: skip
 
     uid: str
@@ -158,6 +158,8 @@ class CompiledSchedule:
     """The agent that created it; None if a person did."""
     signed: str
     """The name at that time, which digests contain."""
+    signed_agent: str
+    """The name of the agent at that time."""
     step: int
     """The number of the step, from 1; 0 for the whole schedule."""
     levels: Mask
@@ -193,6 +195,7 @@ class CompiledSchedule:
         uid: str = "",
         creator: str | None = None,
         signed: str | None = None,
+        signed_agent: str | None = None,
         step: int = 0,
     ) -> None:
         self.schedule_id = schedule_id
@@ -213,6 +216,7 @@ class CompiledSchedule:
         self.steps = shared.steps
         self._text = text if own or shared.steps else ""
         self.schedule_agent = agent
+        self.signed_agent = shared.agent or signed_agent or agent
         self.agent = agent = shared.agent or agent
         self.exclusive = shared.exclusive
         self.scope = f"agent:{agent}" if agent and not shared.steps else None
@@ -281,6 +285,7 @@ class CompiledSchedule:
             self.uid,
             self.creator,
             self.signed,
+            self.signed_agent,
             number,
         )
         return step if self.given is None else step.with_given(self.given)
@@ -328,6 +333,8 @@ class Catalog:
         rev = transaction.policy_rev()
         if rev != self._policies.rev:
             found = read_policies(rev, transaction.policies(), transaction.throttles())
+            if self._policies.agents.keys() - found.agents.keys():  # one may have another name, also in old revisions
+                self._cache, self._one_shots = {}, {}
             self._policies = replace(found, workdir=self._workdir, out_of_reach=tuple(self._out_of_reach()))
             for trouble in self._policies.unreadable:
                 log.error("A policy cannot be read and is ignored: %s", trouble)

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, cast
 
 from matins.api.results import Change, Run, RunDifference, Schedule, SettingChange, Snapshot
+from matins.engine.audit import token_digest
+from matins.engine.jobs import SHELL
 from matins.engine.money import format_money
 from matins.engine.schedules import decode
-from matins.engine.validation import check_name
+from matins.engine.steps import with_agent_renamed
+from matins.engine.validation import check_name, nearest
 from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, ManagedByFile, NotAllowed, NotFound
 from matins.model.access import Principal, name_of
-from matins.model.rows import RevisionRow
+from matins.model.agent import Agent
+from matins.model.rows import NewEvent, RevisionRow
 from matins.model.run import RunState, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.model.selector import RunFilter
 from matins.model.words import counted
+from matins.records import kinds_by_name
+from matins.records.agents import AGENT_RULES, AGENTS, agent_renamed_in
+from matins.records.kind import POLICIES, RecordChange
+from matins.records.limits import scope_of
+from matins.records.people import check_agent_name
+from matins.runtime.agent_folders import own_folder
 from matins.runtime.catalog import schedule_record
+from matins.runtime.planner import live_runs
 from matins.service.core import MAX_ID, Core
-from matins.service.file.write_back import Renamed
+from matins.service.file.write_back import Renamed, managed_by_file
 from matins.service.previews import differences
+from matins.service.records import Records
 from matins.service.runs import Runs
 from matins.service.schedules import Schedules, check_revision, edits_between, schedule_result
 from matins.store.transaction import Transaction
@@ -147,6 +160,108 @@ class Changes:
                 shown = name.removeprefix("/")
                 message = f'"{shown}" in {entry.path} (line {entry.line}) names "{schedule.name}".'
                 raise ManagedByFile(message, value=entry.path, field="name", hint="Change it there first.")
+
+
+@dataclass(frozen=True)
+class AgentNames:
+    core: Core
+    schedules: Schedules
+    records: Records
+
+    def rename(self, principal: Principal, name: str, to: str) -> Any:
+        AGENTS.check_key(to)
+        now, core = self.core.clock.now_ms(), self.core
+        with core.store.transaction(now) as transaction:
+            policies = core.catalog.policies(transaction)
+            if name not in policies.agents:
+                hint = nearest(name, sorted(policies.agents)) or "List them: matins agents"
+                raise NotFound(f'There is no agent "{name}".', value=name, field="name", hint=hint)
+            if to in policies.agents:
+                raise Conflict(f'There is an agent "{to}" already.', value=to, field="to", hint="Use another name.")
+            if SHELL in (name, to):
+                message = f'Commands without an agent run as "{SHELL}": it keeps its name.'
+                raise Conflict(message, value=name, field="name", hint="Make another agent for them.")
+            own = transaction.schedules_of(name)
+            others = [
+                one
+                for one in core.all_schedules(transaction)
+                if any(step.agent == name for step in one.definition.steps)
+            ]
+            followers = [number for source, number in transaction.pipelines() if source in own]
+            transaction.lock_due(sorted({*own, *followers, *(each.id for each in others)}))
+            transaction.lock_policies()
+            _check_not_of_file(transaction, "agent", name)
+            _check_not_of_file(transaction, "limit", scope_of(name))
+            for schedule in [core.schedule(transaction, number) for number in {*own, *followers}] + others:
+                _check_not_of_file(transaction, "schedule", f"{schedule.agent}/{schedule.name}")
+            for schedule in others:
+                for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])[:1]:
+                    message = f'Run {run} of "{schedule.name}" has steps of {name}, and has not ended.'
+                    raise Conflict(message, value=name, field="name", hint=f"Wait for it, or: matins cancel {run}")
+            self._move(transaction, principal, policies.agents[name], to, now)
+            for number in own:
+                schedule = core.schedule(transaction, number)
+                self.schedules.changes.rename(transaction, principal, schedule, schedule.name, now, to)
+            for schedule in others:
+                if schedule.id not in own:
+                    definition = with_agent_renamed(schedule.definition, name, to)
+                    trigger = core.compiled(transaction, schedule).timetable.trigger
+                    self.schedules.changes.revise(transaction, principal, schedule, definition, trigger, ["steps"], now)
+            states = transaction.move_scope(scope_of(name), scope_of(to))
+            if any(RunState.STARTING <= state < RunState.HELD for state in states):
+                hint = f"Wait, or pause its schedules first: matins pause --agent {shlex.quote(name)}"
+                raise Conflict(f"{name} is running.", value=name, field="name", hint=hint)
+            self._move_records(transaction, principal, name, to, now)
+            transaction.delete_policy(AGENTS.kind, name)
+            gone = {"kind": AGENTS.kind, "name": name, **principal.signed}
+            transaction.events.append(NewEvent(now, "policy.deleted", None, None, gone))
+        core.notify()
+        return self.records.result(AGENTS, principal, to)
+
+    def _move(self, transaction: Transaction, principal: Principal, agent: Agent, to: str, now: int) -> None:
+        """Put the agent under its new name, with what it said, spent and may do. Its folder stays."""
+        name, changes = agent.name, self.records.changes
+        policies = self.core.catalog.policies(transaction)
+        check_agent_name(replace(agent, name=to), None, RecordChange(transaction, principal, policies, now))
+        spoke = transaction.rename_threads(name, to)
+        folder = own_folder(name) if spoke and agent.workdir is None else agent.workdir
+        changes.put(transaction, principal, AGENTS, to, replace(agent, name=to, workdir=folder), now)
+        transaction.rename_spending(name, to)
+        transaction.merge_purses(scope_of(name), scope_of(to))
+        transaction.drop_purses(scope_of(name))
+        transaction.rename_reservations(scope_of(name), scope_of(to))
+        transaction.rename_one_shots(name, to)
+        transaction.rename_sessions(name, to)
+        for token_id in transaction.rename_tokens(name, to):
+            token = transaction.token(token_id)
+            assert token is not None, token_id
+            data = {"token": token_id, "was": name, "name": to, **principal.signed, "digest": token_digest(token)}
+            transaction.events.append(NewEvent(now, "token.renamed", None, None, data))
+        size = len([number for number in transaction.rename_scope(scope_of(name), scope_of(to)) if number > 0])
+        if size:
+            for scope, units in ((scope_of(name), 0), (scope_of(to), size)):
+                limited = {"scope": scope, "size": units, **principal.signed}
+                transaction.events.append(NewEvent(now, "limit.set", None, None, limited))
+
+    def _move_records(self, transaction: Transaction, principal: Principal, name: str, to: str, now: int) -> None:
+        """Write the new name into the records that hold it: rules, budgets, grants and channels."""
+        changes = self.records.changes
+        for kind in kinds_by_name().values():
+            for key, value in changes.read(transaction, kind).items() if kind.storage is POLICIES else ():
+                renamed = agent_renamed_in(value, name, to)
+                if renamed == value:
+                    continue
+                _check_not_of_file(transaction, kind.kind, key)
+                now_key = to if kind is AGENT_RULES else key
+                changes.put(transaction, principal, kind, now_key, renamed, now)
+                if now_key != key:
+                    changes.delete(transaction, principal, kind, key, now)
+
+
+def _check_not_of_file(transaction: Transaction, kind: str, name: str) -> None:
+    entry = transaction.file_entry(kind, name)
+    if entry is not None:
+        raise managed_by_file(entry)
 
 
 def _change(row: RevisionRow, before: RevisionRow | None) -> Change:

@@ -14,8 +14,8 @@ from matins.engine.audit import revision_fingerprint, schedule_fingerprint
 from matins.engine.calls import following_renamed, listening
 from matins.engine.jobs import SHELL, SHELL_AGENT
 from matins.engine.planning import Timetable
-from matins.engine.schedules import encode
-from matins.engine.steps import gets_schedule, parts_of
+from matins.engine.schedules import decode, encode
+from matins.engine.steps import gets_schedule, parts_of, with_agent_renamed
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, MatinsError, name_taken
 from matins.model.access import Principal
@@ -212,33 +212,44 @@ class ScheduleChanges:
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
 
     def rename(
-        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, name: str, now: int
-    ) -> int:
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, name: str, now: int,
+        agent: str | None = None,
+    ) -> int:  # fmt: skip
         """Give a schedule another name, and return how many others follow it under that one. Its times stay, and runs
-        that wait for approval keep what was shown. The cursors of all are locked."""
-        for taken in transaction.taken_names([(schedule.agent, name)]):
+        that wait for approval keep what was shown. The cursors of all are locked. `agent`: its agent's
+        new name."""
+        agent = schedule.agent if agent is None else agent
+        creator = schedule.created_by
+        if agent != schedule.agent and creator == f"agent:{schedule.agent}":
+            creator = f"agent:{agent}"
+        for taken in transaction.taken_names([(agent, name)]) if schedule.state != "removed" else ():
             raise name_taken(taken)
         followers = self.followers(transaction, schedule)
         (row,) = transaction.definitions([(schedule.id, schedule.rev)])
         self.plan_due(transaction, schedule, now)
         last = transaction.last_revision(schedule.id)
-        transaction.keep_name(schedule.id, last, schedule.agent, schedule.name, now)
-        transaction.rename_schedule(schedule.id, schedule.agent, name, now)
-        transaction.insert_revision(schedule.id, last + 1, row.definition, now)
+        transaction.keep_name(schedule.id, last, schedule.agent, schedule.name, schedule.created_by, now)
+        transaction.rename_schedule(schedule.id, agent, name, creator, now)
+        text = row.definition
+        if agent != schedule.agent and f'"{schedule.agent}"' in text:
+            text = encode(with_agent_renamed(decode(text), schedule.agent, agent))
+        transaction.insert_revision(schedule.id, last + 1, text, now)
         transaction.set_author(schedule.id, last + 1, principal.who, principal.role, now)
         transaction.renew_cursor(schedule.id, last + 1)
         for number in followers:
             follower = self.core.schedule(transaction, number)
-            definition = following_renamed(follower.definition, schedule, name)
+            definition = following_renamed(follower.definition, schedule, name, agent)
             compiled = compile_trigger(definition.trigger)
             self.revise(transaction, principal, follower, definition, compiled, ["on"], now)
-        was, full = f"{schedule.agent}/{schedule.name}", f"{schedule.agent}/{name}"
+        was, full = f"{schedule.agent}/{schedule.name}", f"{agent}/{name}"
         for budget in self.core.catalog.policies(transaction).budgets:
             if budget.scope == "schedule" and budget.of == was:
                 transaction.lock_policies()
                 renamed = replace(budget, of=full)
                 RecordChanges(self.core).put(transaction, principal, BUDGETS, budget.name, renamed, now)
-        data = {"was": schedule.name, "name": name, "rev": last + 1, **principal.signed}
+        data: dict[str, Any] = {"was": schedule.name, "name": name, "rev": last + 1, **principal.signed}
+        if agent != schedule.agent:
+            data |= {"was_of": schedule.agent, "agent": agent}
         data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, last + 1))
         transaction.events.append(NewEvent(now, "schedule.renamed", schedule.id, None, data))
         if schedule.definition.on:

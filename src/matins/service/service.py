@@ -37,7 +37,7 @@ from matins.service.audit import Audit
 from matins.service.backfills import Backfills
 from matins.service.bulk import Bulk, RunBulk
 from matins.service.calls import Calls, Inbound, Pings
-from matins.service.changes import Changes, Comparisons
+from matins.service.changes import AgentNames, Changes, Comparisons
 from matins.service.core import Core
 from matins.service.doctor import Doctor
 from matins.service.erasure import Erasure
@@ -323,6 +323,7 @@ class Service:
             "missions": (Missions(core, schedules),),
             "runs": (runs, RunBulk(core, runs), Comparisons(core, runs), outputs, Transcripts(outputs), search),
             "approvals": (Approvals(core, proposals),),
+            "agents": (AgentNames(core, schedules, generic),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),
             "pings": (Pings(core, runs),),

@@ -189,6 +189,14 @@ class AccessRows(Statements):
         """Delete the codes of a person, and those that expired."""
         self._all("delete_chat_links", service=service, person=person, now=now)
 
+    def rename_tokens(self, agent: str, name: str) -> list[str]:
+        """Give the tokens of an agent another name. Returns their ids."""
+        return self._column("rename_tokens", agent=agent, name=name)
+
+    def rename_sessions(self, agent: str, name: str) -> None:
+        """Give the browser sessions of an agent another name."""
+        self._all("rename_sessions", agent=agent, name=name)
+
 
 class AnswerRows(Statements):
     """Answers of runs for destinations."""
@@ -1066,6 +1074,14 @@ class PermitRows(Statements):
         """Whether a run is starting or running."""
         return bool(self._all("is_running", run_id=run_id))
 
+    def rename_scope(self, scope: str, name: str) -> list[int]:
+        """Give a scope another name. Returns the number of each of its units."""
+        return self._column("rename_scope", scope=scope, name=name)
+
+    def move_scope(self, scope: str, name: str) -> list[int]:
+        """Give live runs another scope. Returns the state of each."""
+        return self._column("move_scope", scope=scope, name=name)
+
     def take_permits(self, scope: str, run_ids: Iterable[int]) -> list[int]:
         """Give these runs free units of a scope, the first ones first; returns those that got one."""
         return self._column("take_permits", scope=scope, run_ids=self._integers(run_ids))
@@ -1145,6 +1161,10 @@ class PolicyRows(Statements):
     def set_last_one_shot(self, agent: str, now: int) -> None:
         """Note that the rules approved such a one-shot."""
         self._all("set_last_one_shot", agent=agent, now=now)
+
+    def rename_one_shots(self, agent: str, name: str) -> None:
+        """What an agent was allowed counts for its new name."""
+        self._all("rename_one_shots", agent=agent, name=name)
 
 
 class RunRows(Statements):
@@ -1325,13 +1345,13 @@ class ScheduleRows(Statements):
         """The settings that a schedule has had, the newest first, without those of single runs."""
         return self._rows(RevisionRow, "history", schedule_id=schedule_id, before=before, limit=limit)
 
-    def rename_schedule(self, schedule_id: int, agent: str, name: str, now: int) -> None:
-        """Set the agent and the name of a schedule."""
-        self._all("rename_schedule", schedule_id=schedule_id, agent=agent, name=name, now=now)
+    def rename_schedule(self, schedule_id: int, agent: str, name: str, creator: str, now: int) -> None:
+        """Set the agent and the name of a schedule, and the name of who made it."""
+        self._all("rename_schedule", schedule_id=schedule_id, agent=agent, name=name, creator=creator, now=now)
 
-    def keep_name(self, schedule_id: int, rev: int, agent: str, name: str, now: int) -> None:
-        """Keep what a schedule was called up to a revision."""
-        self._all("keep_name", schedule_id=schedule_id, rev=rev, agent=agent, name=name, now=now)
+    def keep_name(self, schedule_id: int, rev: int, agent: str, name: str, creator: str, now: int) -> None:
+        """Keep what a schedule, and who made it, was called up to a revision."""
+        self._all("keep_name", schedule_id=schedule_id, rev=rev, agent=agent, name=name, creator=creator, now=now)
 
     def renamed_from(self, name: str, agent: str | None) -> list[tuple[str, str, int]]:
         """Agent and name of the schedules that had this name, and since when they do not, the last first."""
@@ -1340,6 +1360,10 @@ class ScheduleRows(Statements):
     def insert_run_revision(self, schedule_id: int, rev: int, definition: str) -> None:
         """Store settings for one run. The schedule itself does not change."""
         self._all("insert_run_revision", schedule_id=schedule_id, rev=rev, definition=definition)
+
+    def schedules_of(self, agent: str) -> list[int]:
+        """The schedules of an agent, also deleted ones."""
+        return self._column("schedules_of", agent=agent)
 
     def schedules_with(self, schedule_ids: Iterable[int]) -> list[ScheduleRow]:
         """Schedules by their ids."""
@@ -1372,6 +1396,22 @@ class SpendingRows(Statements):
     def spend_by_run_since(self, since: int) -> list[SpendingRow]:
         """The spending since an instant, by run."""
         return self._rows(SpendingRow, "spend_by_run_since", since=since)
+
+    def rename_spending(self, agent: str, name: str) -> None:
+        """What an agent spent is that of its new name."""
+        self._all("rename_spending", agent=agent, name=name)
+
+    def merge_purses(self, whose: str, name: str) -> None:
+        """Count the usage of budgets by one also as that of another."""
+        self._all("merge_purses", whose=whose, name=name)
+
+    def drop_purses(self, whose: str) -> None:
+        """Forget the usage of budgets by one."""
+        self._all("drop_purses", whose=whose)
+
+    def rename_reservations(self, whose: str, name: str) -> None:
+        """What runs have reserved is of another one."""
+        self._all("rename_reservations", whose=whose, name=name)
 
 
 class StepRows(Statements):
@@ -1559,6 +1599,10 @@ class ThreadRows(Statements):
     def start_afresh(self, thread_id: int, run_id: int, kept: str | None) -> None:
         """Begin another conversation in a thread with this run."""
         self._all("start_afresh", thread_id=thread_id, run_id=run_id, kept=kept)
+
+    def rename_threads(self, agent: str, name: str) -> list[int]:
+        """Give the conversations of an agent to its new name."""
+        return self._column("rename_threads", agent=agent, name=name)
 
 
 class WaitingRows(Statements):

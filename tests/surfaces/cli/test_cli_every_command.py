@@ -89,6 +89,7 @@ COMMANDS = [
     Typed("approvals list"), Typed("approvals show {approval}"),
     Typed("approve {new_approval} --yes"), Typed("deny {new_approval} --yes --note 'not today'"),
     Typed("agents set scout --runner demo --max-cost '$2'"), Typed("agents edit scout --max-turns {n}"),
+    Typed("agents rename scout scout-{n}"), Typed("agents rename scout-{n} scout"),
     Typed("agents show scout"), Typed("agents list"), Typed("agents rm scout"),
     Typed("agent-rules set --max-schedules 5"), Typed("agent-rules edit --max-schedules {n}"),
     Typed("agent-rules list"), Typed("agent-rules show"), Typed("agent-rules rm"),

@@ -19,7 +19,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
     paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
@@ -33,6 +33,9 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert undone.startswith("Changed nightly")
     assert bench.get("nightly-report").settings.get("retries", 0) == 0
     assert said[3][0].startswith("Renamed nightly to nightly-report: ")
+    named, of_agent = next(part for part, block in zip(said, blocks, strict=True) if "agents rename" in block)
+    assert named == "Renamed the agent scout to rover.\n"
+    assert "watch" in of_agent
     _deleted, gone, back = next(part for part, block in zip(said, blocks, strict=True) if "matins undelete" in block)
     assert "report" in gone
     assert back.startswith("Brought back report: ")
@@ -58,6 +61,9 @@ def _prepared(bench: Sandbox, block: str) -> list[str]:
         bench.run("nightly-copy")
         bench.settle()
         bench.run("report")
+    if "agents rename" in block:
+        bench.agents.set("scout", runner="demo")
+        bench.add("watch", when="0 9 * * *", agent="scout", prompt="Look")
     if "matins diff" in block:
         bench.add("flaky", when="0 9 * * *", job="work")
         first = bench.run("flaky")

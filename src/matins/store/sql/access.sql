@@ -106,3 +106,9 @@ DELETE FROM chat_links WHERE service = :service AND hash = :code_hash AND expire
 
 -- delete_chat_links(service: str, person: str, now: int) -> None: delete the codes of a person, and those that expired
 DELETE FROM chat_links WHERE (service = :service AND person = :person) OR expires_at <= :now;
+
+-- rename_tokens(agent: str, name: str) -> list[str]: give the tokens of an agent another name. Returns their ids
+UPDATE tokens SET name = :name WHERE role = 'agent' AND name = :agent RETURNING id;
+
+-- rename_sessions(agent: str, name: str) -> None: give the browser sessions of an agent another name
+UPDATE sessions SET name = :name WHERE role = 'agent' AND name = :agent;

@@ -24,3 +24,9 @@ UPDATE checkouts SET run_id = :run_id WHERE host = :host AND folder = :folder;
 
 -- is_running(run_id: int) -> bool: whether a run is starting or running
 SELECT 1 FROM runs WHERE id = :run_id AND state BETWEEN {starting} AND {running};
+
+-- rename_scope(scope: str, name: str) -> list[int]: give a scope another name. Returns the number of each of its units
+UPDATE permits SET scope = :name WHERE scope = :scope RETURNING n;
+
+-- move_scope(scope: str, name: str) -> list[int]: give live runs another scope. Returns the state of each
+UPDATE runs SET scope = :name WHERE scope = :scope AND state {live} RETURNING state;

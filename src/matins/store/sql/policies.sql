@@ -43,3 +43,6 @@ SELECT approved_at FROM one_shots WHERE agent = :agent;
 -- set_last_one_shot(agent: str, now: int) -> None: note that the rules approved such a one-shot
 INSERT INTO one_shots (agent, approved_at) VALUES (:agent, :now)
 ON CONFLICT (agent) DO UPDATE SET approved_at = excluded.approved_at;
+
+-- rename_one_shots(agent: str, name: str) -> None: what an agent was allowed counts for its new name
+UPDATE one_shots SET agent = :name WHERE agent = :agent AND NOT EXISTS (SELECT 1 FROM one_shots o WHERE o.agent = :name);

@@ -79,17 +79,19 @@ SELECT v.rev, v.definition, coalesce(v.author, s.created_by) AS author, coalesce
 FROM revisions v JOIN schedules s ON s.id = v.schedule_id
 WHERE v.schedule_id = :schedule_id AND v.rev < :before AND (v.author IS NOT NULL OR v.rev = 1) ORDER BY v.rev DESC LIMIT :limit;
 
--- rename_schedule(schedule_id: int, agent: str, name: str, now: int) -> None: set the agent and the name of a schedule
-UPDATE schedules SET agent = :agent, name = :name, updated_at = :now WHERE id = :schedule_id;
+-- rename_schedule(schedule_id: int, agent: str, name: str, creator: str, now: int) -> None: set the agent and the name of a
+--   schedule, and the name of who made it
+UPDATE schedules SET agent = :agent, name = :name, updated_at = :now,
+  paused_by = CASE WHEN paused_by = created_by THEN :creator ELSE paused_by END, created_by = :creator WHERE id = :schedule_id;
 
--- keep_name(schedule_id: int, rev: int, agent: str, name: str, now: int) -> None: keep what a schedule was called up to a
---   revision
-INSERT INTO former_names (schedule_id, rev, agent, name, at) VALUES (:schedule_id, :rev, :agent, :name, :now);
+-- keep_name(schedule_id: int, rev: int, agent: str, name: str, creator: str, now: int) -> None: keep what a schedule, and who
+--   made it, was called up to a revision
+INSERT INTO former_names (schedule_id, rev, agent, name, creator, at) VALUES (:schedule_id, :rev, :agent, :name, :creator, :now);
 
 -- renamed_from(name: str, agent: str | None) -> list[tuple[str, str, int]]: agent and name of the schedules that had this name,
 --   and since when they do not, the last first
 SELECT s.agent, s.name, f.at FROM former_names f JOIN schedules s ON s.id = f.schedule_id
-WHERE f.name = :name AND s.name <> f.name AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR f.agent = CAST(:agent AS text))
+WHERE f.name = :name AND (s.name <> f.name OR s.agent <> f.agent) AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR f.agent = CAST(:agent AS text))
 ORDER BY f.at DESC, f.schedule_id;
 
 -- insert_run_revision(schedule_id: int, rev: int, definition: str) -> None: store settings for one run. The schedule itself
@@ -98,3 +100,6 @@ INSERT INTO revisions (schedule_id, rev, definition) VALUES (:schedule_id, :rev,
 
 -- delete_labels: delete the labels of a schedule
 DELETE FROM schedule_labels WHERE schedule_id = :id;
+
+-- schedules_of(agent: str) -> list[int]: the schedules of an agent, also deleted ones
+SELECT id FROM schedules WHERE agent = :agent ORDER BY id;

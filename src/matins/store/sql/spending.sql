@@ -72,3 +72,18 @@ FROM spend WHERE at >= :since GROUP BY 1, agent;
 
 -- spend_by_run_since(since: int) -> list[SpendingRow]: the spending since an instant, by run
 SELECT schedule_id, agent, money, tokens, run_id FROM spend WHERE at >= :since;
+
+-- rename_spending(agent: str, name: str) -> None: what an agent spent is that of its new name
+UPDATE spend SET agent = :name WHERE agent = :agent;
+
+-- merge_purses(whose: str, name: str) -> None: count the usage of budgets by one also as that of another
+INSERT INTO purses (budget, whose, period, money, tokens, money_reserved, tokens_reserved)
+SELECT budget, :name, period, money, tokens, money_reserved, tokens_reserved FROM purses WHERE whose = :whose
+ON CONFLICT (budget, whose, period) DO UPDATE SET money = purses.money + excluded.money, tokens = purses.tokens + excluded.tokens,
+  money_reserved = purses.money_reserved + excluded.money_reserved, tokens_reserved = purses.tokens_reserved + excluded.tokens_reserved;
+
+-- drop_purses(whose: str) -> None: forget the usage of budgets by one
+DELETE FROM purses WHERE whose = :whose;
+
+-- rename_reservations(whose: str, name: str) -> None: what runs have reserved is of another one
+UPDATE reservations SET whose = :name WHERE whose = :whose;

@@ -86,3 +86,6 @@ UPDATE threads SET closing_run = :run_id WHERE id = :thread_id;
 -- start_afresh(thread_id: int, run_id: int, kept: str | None) -> None: begin another conversation in a thread with this run
 UPDATE threads SET session = NULL, usage = NULL, closing_run = NULL, kept = :kept, fresh_run = :run_id,
   fresh_message = (SELECT coalesce(max(id), 0) FROM messages WHERE thread_id = :thread_id) WHERE id = :thread_id;
+
+-- rename_threads(agent: str, name: str) -> list[int]: give the conversations of an agent to its new name
+UPDATE threads SET agent = :name WHERE agent = :agent RETURNING id;

@@ -12,7 +12,15 @@ import click
 from matins.errors import NotFound
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import NounGroup, Page, number_argument, page_options, pass_context, root_command
+from matins.surfaces.cli.framework import (
+    NounGroup,
+    Page,
+    complete_keys,
+    number_argument,
+    page_options,
+    pass_context,
+    root_command,
+)
 from matins.surfaces.cli.records import Settings, record_group
 from matins.surfaces.cli.tables import Cell, Column, last_run, moment, plain
 from matins.surfaces.cli.times import local
@@ -39,6 +47,19 @@ def workdir_from_here(context: CliContext, settings: Settings) -> Settings:
 
 
 agents = record_group("agents", workdir_from_here)
+
+
+@agents.command("rename")
+@click.argument("name", metavar="OLD", shell_complete=complete_keys("agents"))
+@click.argument("to", metavar="NEW")
+@pass_context
+def rename(context: CliContext, name: str, to: str) -> None:
+    """Give an agent another name. Its schedules, conversations, limits, budgets, grants and tokens follow.
+
+    A run that waits for approval keeps its request; approval of a proposal is requested again.
+    """
+    item = context.call("agents.rename", name=name, to=to)
+    context.show(item, lambda: one_line(f"Renamed the agent {name} to {to}."))
 
 
 @agents.command("list")

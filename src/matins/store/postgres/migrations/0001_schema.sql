@@ -56,6 +56,7 @@ CREATE TABLE former_names (
   rev bigint NOT NULL,
   agent text NOT NULL,
   name text NOT NULL,
+  creator text NOT NULL, -- who made it, as it was written then
   at bigint NOT NULL, -- when it got another one
   PRIMARY KEY (schedule_id, rev)
 );

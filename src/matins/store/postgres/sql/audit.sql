@@ -6,7 +6,9 @@ FROM runs r WHERE id = ANY(%(ids)b);
 
 -- bound_revisions(schedule_ids: Iterable[int]) -> list[BoundRevision]: all revisions of these schedules
 SELECT r.schedule_id, r.rev, coalesce((SELECT f.agent FROM former_names f WHERE f.schedule_id = r.schedule_id AND f.rev >= r.rev ORDER BY f.rev LIMIT 1), s.agent) AS agent,
-  coalesce((SELECT f.name FROM former_names f WHERE f.schedule_id = r.schedule_id AND f.rev >= r.rev ORDER BY f.rev LIMIT 1), s.name) AS name, s.created_by, s.creator_role, s.creator_run, s.parent, s.depth, r.author,
+  coalesce((SELECT f.name FROM former_names f WHERE f.schedule_id = r.schedule_id AND f.rev >= r.rev ORDER BY f.rev LIMIT 1), s.name) AS name,
+  coalesce((SELECT f.creator FROM former_names f WHERE f.schedule_id = r.schedule_id AND f.rev >= r.rev ORDER BY f.rev LIMIT 1), s.created_by) AS created_by,
+  s.creator_role, s.creator_run, s.parent, s.depth, r.author,
   r.author_role, r.definition
 FROM revisions r JOIN schedules s ON s.id = r.schedule_id WHERE r.schedule_id = ANY(%(schedule_ids)b);
 

@@ -51,6 +51,7 @@ CREATE TABLE former_names (
   rev INTEGER NOT NULL,
   agent TEXT NOT NULL,
   name TEXT NOT NULL,
+  creator TEXT NOT NULL, -- who made it, as it was written then
   at INTEGER NOT NULL, -- when it got another one
   PRIMARY KEY (schedule_id, rev)
 ) STRICT, WITHOUT ROWID;

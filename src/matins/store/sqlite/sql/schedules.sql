@@ -1,7 +1,8 @@
 -- definitions: the definitions of schedules at a revision
 SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid,
   CASE WHEN s.creator_role = 'agent' THEN s.created_by END AS creator,
-  (SELECT f.name FROM former_names f WHERE f.schedule_id = v.schedule_id AND f.rev >= v.rev ORDER BY f.rev LIMIT 1) AS signed
+  (SELECT f.name FROM former_names f WHERE f.schedule_id = v.schedule_id AND f.rev >= v.rev ORDER BY f.rev LIMIT 1) AS signed,
+  (SELECT f.agent FROM former_names f WHERE f.schedule_id = v.schedule_id AND f.rev >= v.rev ORDER BY f.rev LIMIT 1) AS signed_agent
 FROM json_each(:keys) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
 JOIN schedules s ON s.id = v.schedule_id;
 
