@@ -40,7 +40,7 @@ def issuer(server: PageServer, tmp_path: Path) -> Iterator[str]:
 def test_b25_oidc_provider_signs_in_whom_it_verified(
     server: PageServer, browse: Callable[..., Browsing], issuer: str
 ) -> None:
-    """B25: the code flow with PKCE, state and nonce; an address that is not verified signs nobody in."""
+    """The code flow with PKCE, state and nonce; an address that is not verified signs nobody in."""
     server.matins.people.set("ada", role="operator", email="ada@example.com")
     server.matins.people.set("eve", role="operator", email="eve@example.com")
     for name in ("ada", "eve"):
