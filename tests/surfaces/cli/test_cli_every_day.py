@@ -26,7 +26,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert "database migration" in in_force
     assert len(listed.splitlines()) == 3
     assert resumed == "Resumed 2 schedules.\n"
-    assert said[1] == ["Cancelled 1 of 1 run.\n", "Started 1 of 1 run.\n"]
+    assert said[1] == ["Cancelled 1 of 1 run.\n", "Started 1 of 1 run.\n", "Nothing was spent.\n"]
     changed, history, undone = said[2]
     assert "retries" in changed
     assert "retries: 0 → 3" in history
