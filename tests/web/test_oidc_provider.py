@@ -37,7 +37,7 @@ def issuer(server: PageServer, tmp_path: Path) -> Iterator[str]:
         process.terminate()
 
 
-def test_b25_oidc_provider_signs_in_whom_it_verified(
+def test_b23_oidc_provider_signs_in_whom_it_verified(
     server: PageServer, browse: Callable[..., Browsing], issuer: str
 ) -> None:
     """B23: the code flow with PKCE, state and nonce; an address that is not verified signs nobody in."""
