@@ -523,3 +523,22 @@ def test_a_name_that_was_never_used_is_free_again(memory: Sandbox) -> None:
     memory.people.set("adda", role="viewer")
     memory.people.delete("adda")
     assert memory.people.set("adda", role="viewer").name == "adda"
+
+
+def test_a_person_has_one_account_of_a_provider_until_the_address_changes(memory: Sandbox, sign_in: SignIn) -> None:
+    """B23: whoever gets an address that was given away before is not the person who had it"""
+    memory.sign_in.set(issuer="https://accounts.example.com", client_id="matins")
+    memory.people.set("ada", role="operator", email="ada@example.com")
+
+    def whom(subject: str, email: str) -> str | None:
+        claims = {"iss": "https://accounts.example.com", "sub": subject, "email": email, "email_verified": True}
+        with memory.store.transaction(memory.clock.now_ms()) as transaction:
+            person, reason = sign_in.person_of(transaction, claims, memory.clock.now_ms())
+        return reason if person is None else person.name
+
+    assert whom("1", "ada@example.com") == "ada"
+    assert whom("2", "ada@example.com") == "the person signs in with another account of the provider"
+    assert whom("1", "elsewhere@example.com") == "ada"
+    memory.people.edit("ada", email="countess@example.com")
+    assert whom("1", "ada@example.com") == "no person has this address"
+    assert whom("2", "countess@example.com") == "ada"

@@ -100,9 +100,17 @@ def _changed(person: Person, before: Person | None, change: RecordChange) -> Non
     if before is None and change.transaction.credential("left", person.name) is not None:
         message = f'"{person.name}" left, and what they did has this name.'
         raise Conflict(message, value=person.name, field="name", hint="Use another name.")
+    if before is not None and person.email != before.email:  # the new address may be another account there
+        for bound in provider_accounts(change.transaction, person.name):
+            change.transaction.delete_credential("provider", bound.subject)
     if person.grants != (() if before is None else before.grants):
         data = {"person": person.name, "grants": [_grant_text(each) for each in person.grants]}
         change.transaction.events.append(NewEvent(change.now, "grant.set", None, None, data | change.principal.signed))
+
+
+def provider_accounts(transaction: Transaction, name: str) -> list[Credential]:
+    """The accounts of providers by which a person signs in."""
+    return [each for each in transaction.credentials() if (each.kind, each.person) == ("provider", name)]
 
 
 def _grant_text(grant: Grant) -> str:

@@ -34,7 +34,7 @@ from matins.model.clock import Clock
 from matins.model.destination import Destination, Smtp
 from matins.model.rows import NewEvent
 from matins.records.kind import RecordChange
-from matins.records.people import PEOPLE, RESERVED, departure_of, provider_of
+from matins.records.people import PEOPLE, RESERVED, departure_of, provider_accounts, provider_of
 from matins.runtime.catalog import Catalog
 from matins.runtime.tokens import end_sessions
 from matins.service.core import Core
@@ -405,9 +405,14 @@ class SignIn:
             change = RecordChange(transaction, by, policies, now)
             PEOPLE.storage.put(PEOPLE, person.name, person, change)
             PEOPLE.changed(person, None, change)
-        if person is not None:
-            transaction.set_credential(Credential("provider", subject, person.name, None, now))
-        return person, "no person has this address"
+        if person is None:
+            return None, "no person has this address"
+        if any(
+            bound.subject.partition(" ")[0] == claims["iss"] for bound in provider_accounts(transaction, person.name)
+        ):
+            return None, "the person signs in with another account of the provider"
+        transaction.set_credential(Credential("provider", subject, person.name, None, now))
+        return person, ""
 
     def _provider(self) -> Any:
         from matins.net.oidc import Provider
@@ -427,10 +432,11 @@ def try_key(kind: str, whose: str) -> str:
 
 def verified(held: str | None, password: str) -> bool:
     """Whether a password is the one of a hash. Without a hash it takes as long: nobody learns who has one."""
+    checker = hasher()
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
-        return hasher().verify(held or _NO_PASSWORD, password[:MAX_PASSWORD]) and held is not None
+        return checker.verify(held or _NO_PASSWORD, password[:MAX_PASSWORD]) and held is not None
     except (VerificationError, InvalidHashError):
         return False
 
