@@ -102,6 +102,11 @@ def test_a_team_of_five(server: PageServer, browse: Callable[..., Browsing], pro
         inside(ben)
         ben.goto("/me")
         expect(ben.get_by_text("signed in by email")).to_be_visible()
+        zone = ben.get_by_role("region", name="Time zone")
+        zone.get_by_role("textbox").fill("Europe/Berlin")
+        zone.get_by_role("button", name="Save").click()
+        expect(ben.get_by_text("Saved.")).to_be_visible()
+        assert matins.people.get("ben").timezone == "Europe/Berlin"
 
     # Cleo and Dora sign in by the provider.
     pages: dict[str, Page] = {}
