@@ -100,7 +100,7 @@ def test_a_team_of_five(server: PageServer, browse: Callable[..., Browsing], pro
         ben.goto(link)
         ben.get_by_role("button", name="Sign in").click()
         inside(ben)
-        ben.goto("/me")
+        ben.get_by_role("link", name="ben", exact=True).click()
         expect(ben.get_by_text("signed in by email")).to_be_visible()
         zone = ben.get_by_role("region", name="Time zone")
         zone.get_by_role("textbox").fill("Europe/Berlin")
