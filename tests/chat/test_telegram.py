@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from telegram_bench import ADA, BEN, EVE, GROUP, OPS, TelegramBench
@@ -12,6 +13,7 @@ from matins.chat.telegram.chat import heard
 from matins.chat.telegram.rendering import fits, keyboard, render
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
+from matins.service.sign_in import SessionVerifier
 from standins.telegram import NAME, Call, Refused, Telegram, visible
 
 HOSTILE = "<b>@ada_x</b> & <!channel> [x](javascript:1) \u202eevil @everyone"
@@ -277,6 +279,23 @@ def test_a_code_makes_a_user_a_person(phone: TelegramBench) -> None:
     phone.m.clock.advance(600_000)
     assert "not valid" in phone.say(f"/start {late.code}", 555)[0].text
     assert link.code not in json.dumps([event.data for event in phone.m.events.list(limit=1_000)])
+
+
+def test_login_is_a_link_in_private_that_opens_once(phone: TelegramBench) -> None:
+    """B23: with the person's rights; no event has it"""
+    assert "in a private chat" in phone.say(f"/login@{NAME}", chat=GROUP)[0].text
+    (said,) = phone.say("login", BEN)
+    found = re.search(r"https://matins\.example\.com/login\?code=(\S+)", said.text)
+    assert found is not None
+    verifier = SessionVerifier(phone.m.store, phone.m.clock)
+    opened = verifier.open(found[1])
+    assert opened is not None
+    principal = verifier.principal_of(opened.secret)
+    assert principal is not None
+    assert (principal.person, principal.role) == ("ben", "operator")
+    assert verifier.open(found[1]) is None
+    assert found[1] not in str(phone.m.events.list(limit=1_000))
+    assert not any("login?code" in call.text for call in phone.say("login", EVE))
 
 
 def test_codes_are_not_guessed(phone: TelegramBench) -> None:
