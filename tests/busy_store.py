@@ -71,7 +71,7 @@ def _budgets(m: Matins) -> None:
     day = m.system.spend(since=f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z")
     spent = {share.name: float(share.cost.strip("$")) for share in day.agents}
     limit = {"period": "day", "timezone": "UTC"}
-    m.budgets.set("everything", max_cost=f"${sum(spent.values()) * 1.4 + 5:.0f}", **limit)
+    m.budgets.set("everything", max_cost=f"${sum(spent.values()) * 1.4 + 12:.0f}", **limit)
     for agent, room in (("web-review", 1.07), ("research-digest", 2), ("ops-backup", 1.6)):
         most = f"${spent.get(agent, 0) * room + 1:.2f}"
         m.budgets.set(agent, scope="agent", of=agent, max_cost=most, **limit)

@@ -384,8 +384,8 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         uid = found[0].uid
         assert len(uid) == 16
         assert found == [
-            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}', uid, None, None),
-            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}', uid, None, None),
+            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}', uid, None, None, None),
+            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}', uid, None, None, None),
         ]
         row = transaction.schedule(schedule)
         assert row == (

@@ -43,6 +43,7 @@ COMMANDS = [
         "webhooks deliveries x",
         "preview x",
         "search x",
+        "spend",
     ),
     *("preview x --catch-up-since 2026-03-26T09:00Z", "next 0 9 * * *"),
     *(f"{noun.replace('_', '-')} list" for noun in RECORD_NOUNS if not record_kind(noun).single),

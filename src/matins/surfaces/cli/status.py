@@ -230,6 +230,7 @@ def spend(
             return
         yield from context.table(_SHARES, found["schedules"])
         days = counted(found["known_days"], "day")
-        yield f"{found['cost']}, {counted(found['tokens'], 'token')} in {days}: {found['per_day']} a day."
+        told = f"{found['cost']}, {counted(found['tokens'], 'token')} in {days}: {found['per_day']} a day."
+        yield from context.sentences([told])
 
     context.show(found, lines)
