@@ -18,7 +18,8 @@ def test_a_quick_run_measures_everything() -> None:
     assert len(rates) == 11
     assert all(rate > 0 for name, rate in rates.items() if name != "nothing is asked")
     assert "read one schedule:" in result.stdout
-    assert result.stdout.count("(aim ") == 7
+    (mixed,) = (line for line in told[1:] if line["measure"] == "all of it, mixed")
+    assert result.stdout.count("(aim ") == (7 if mixed["fires"] else 6), "a short run may have no fire in it"
 
 
 def test_a_quick_run_of_the_page_says_what_is_sent() -> None:
