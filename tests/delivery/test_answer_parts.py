@@ -37,7 +37,6 @@ from matins.delivery.destinations.markdown_text import written
 from matins.model.destination import Destination, Smtp
 from matins.net.signing import verify
 from matins.texts.markdown import blocks
-from standins.inbox import Inbox, open_inbox
 from standins.mails import Mails, open_mails
 
 pytestmark = pytest.mark.filterwarnings("ignore:.imghdr. is deprecated:DeprecationWarning")  # by a part of apprise
@@ -81,12 +80,6 @@ FRAGMENTS = (
     "```\n" + "line <x>\n" * 900 + "```\n\n", "😀" * 3000 + "\n\n", "***a*b**c `` ` `` _d_\n\n", ATTACK,
 )  # fmt: skip
 ANSWERS = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=60), max_size=8).map("".join)
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    with open_inbox() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ import postgres_fixtures
 from matins import Matins
 from matins.model.words import joined
 from matins.testing import ManualClock, Sandbox
-from standins.inbox import Inbox, open_inbox
+from standins.inbox import Inbox
 from standins.mails import Mails, open_mails
 
 START = "2026-03-27T08:00:00Z"
@@ -28,12 +28,6 @@ postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
 KINDS = {"webhook": "webhook-id", "ntfy": None}
 """Kinds of destinations, and the header by which a receiver tells a copy."""
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    with open_inbox() as found:
-        yield found
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from matins.net.signing import verify
 from matins.seeds.corvid import algorand
 from matins.testing import Sandbox
 from standins.algod import open_algod
-from standins.inbox import Inbox, open_inbox
 from standins.mails import Mails, open_mails
 
 pytestmark = pytest.mark.filterwarnings("ignore:.imghdr. is deprecated:DeprecationWarning")  # by a part of apprise
@@ -33,12 +32,6 @@ MESSAGE = NoticeText(
     "✗ nightly failed", f"Failed: {HOSTILE}.", "line 1\n``` <!here>", ("matins why nightly", "matins ack 1"),
     "https://matins.example.com/runs/7", "bad", {"action": "opened", "incident": "1", "kind": "failed"},
 )  # fmt: skip
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    with open_inbox() as found:
-        yield found
 
 
 def send(

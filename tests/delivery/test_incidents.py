@@ -10,16 +10,10 @@ from outbox_recorder import HOUR, deliver, let_pass
 
 from matins import InvalidInput
 from matins.testing import ManualClock, Sandbox
-from standins.inbox import Inbox, open_inbox
+from standins.inbox import Inbox
 
 MINUTE, DAY = 60_000, 24 * HOUR
 START = "2026-03-27T08:00:00Z"
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    with open_inbox() as found:
-        yield found
 
 
 @pytest.fixture

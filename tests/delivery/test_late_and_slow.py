@@ -16,16 +16,10 @@ from matins.model.event import IncidentRow
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Never, TriggerDefinition
 from matins.testing import ManualClock, Sandbox
-from standins.inbox import Inbox, open_inbox
+from standins.inbox import Inbox
 
 MINUTE = 60_000
 START = "2026-03-27T08:00:00Z"
-
-
-@pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    with open_inbox() as found:
-        yield found
 
 
 @pytest.fixture

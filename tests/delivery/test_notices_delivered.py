@@ -18,12 +18,6 @@ PATIENCE_S = 60
 
 
 @pytest.fixture
-def inbox() -> Iterator[Inbox]:
-    with open_inbox() as found:
-        yield found
-
-
-@pytest.fixture
 def other() -> Iterator[Inbox]:
     with open_inbox() as found:
         yield found
